@@ -1,0 +1,412 @@
+package input
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver"
+)
+
+// scheduler decides what is read next: one poll of max_lsn for all tables, then a
+// window for each table that moved, in turn, a few of them at once. It runs on
+// one goroutine; each read has one of its own.
+type scheduler struct {
+	*stream
+	reads    chan<- *read // windows in the order in which they leave
+	finished chan *read   // reads whose last part was read
+	running  int
+	group    sync.WaitGroup
+
+	head     sqlserver.Head
+	polledAt time.Time
+	foundAt  time.Time
+	turn     int // where the round of tables goes on
+	retry    backoff
+}
+
+// read is a window that is being read.
+type read struct {
+	table    *table
+	instance mssqlcdc.CaptureInstance
+	window   mssqlcdc.Window
+	head     sqlserver.Head
+	events   []mssqlcdc.Fact
+	prev     mssqlcdc.LSN // end of the table's last window with rows before this one
+	parts    chan sqlserver.Part
+	err      error // set before parts is closed
+
+	end  mssqlcdc.LSN // exact end, set before the read is finished
+	rows int64
+}
+
+// run polls and starts reads until the bounded run is complete, the context ends
+// or nothing can go on.
+func (s *scheduler) run(ctx context.Context) error {
+	s.retry = backoff{first: retryFirst, most: retryMost}
+	s.foundAt = time.Now()
+	for {
+		if err := s.pollIfDue(ctx); err != nil {
+			if again, err := s.recover(ctx, err); !again {
+				return err
+			}
+			continue
+		}
+		started, err := s.startReads(ctx)
+		if err != nil {
+			return err
+		}
+		if s.complete() {
+			return nil
+		}
+		if err := s.pause(ctx, started); err != nil {
+			return err
+		}
+	}
+}
+
+// recover waits after an error that trying again may cure.
+func (s *scheduler) recover(ctx context.Context, err error) (bool, error) {
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	class := sqlserver.Classify(err)
+	s.metrics.errors.Incr(1, className(class))
+	if class != sqlserver.Transient {
+		return false, err
+	}
+	pause := s.retry.step()
+	s.log.Warnf("Trying again in %s: %v", pause, err)
+	s.polledAt = time.Time{}
+	if !wait(ctx.Done(), pause) {
+		return false, context.Cause(ctx)
+	}
+	return true, nil
+}
+
+// pollIfDue asks how far capture has come and which tables moved.
+func (s *scheduler) pollIfDue(ctx context.Context) error {
+	now := time.Now()
+	if !s.polledAt.IsZero() && now.Sub(s.polledAt) < s.config.pollInterval {
+		return nil
+	}
+	if now.Sub(s.foundAt) >= s.config.tablesInterval {
+		s.foundAt = now
+		if err := s.findMore(ctx); err != nil {
+			return err
+		}
+	}
+	head, err := s.source.MaxLSN(ctx)
+	if err != nil {
+		return fmt.Errorf("polling max_lsn: %w", err)
+	}
+	if !head.LSN.Less(s.head.LSN) || s.head.LSN.IsZero() {
+		s.head = head
+	}
+	s.polledAt = now
+	s.metrics.polled(head)
+	if s.config.run == runAvailableNow && s.target == nil {
+		target := head.LSN
+		s.target = &target
+	}
+	if err := s.look(ctx, now); err != nil {
+		return err
+	}
+	s.retry.reset()
+	return nil
+}
+
+// upto is the last LSN that a window may end at.
+func (s *scheduler) upto() mssqlcdc.LSN {
+	if s.target != nil {
+		return *s.target
+	}
+	return s.head.LSN
+}
+
+// look finds out which tables moved and advances the ones that did not.
+func (s *scheduler) look(ctx context.Context, now time.Time) error {
+	var asked []*table
+	var cursors []sqlserver.Cursor
+	for _, t := range s.tables {
+		if !t.ready(now) || t.moved || !t.sent.Less(s.upto()) {
+			continue
+		}
+		if !t.checked {
+			done, err := s.setup.checkRestored(ctx, t, s.head)
+			if err != nil {
+				if err := s.tableFailed(t, err); err != nil {
+					return err
+				}
+				continue
+			}
+			if !done {
+				continue
+			}
+			t.checked = true
+		}
+		asked, cursors = append(asked, t), append(cursors, t.cursor())
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	movements, err := s.source.Moved(ctx, cursors, s.upto())
+	if err != nil {
+		return fmt.Errorf("looking for changed tables: %w", err)
+	}
+	for i, t := range asked {
+		if err := s.moved(ctx, t, movements[i], now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scheduler) moved(ctx context.Context, t *table, m sqlserver.Movement, now time.Time) error {
+	switch {
+	case m.Err != nil:
+		return s.tableFailed(t, m.Err)
+	case m.Moved:
+		t.moved = true
+		return nil
+	case s.target == nil && now.Sub(t.idleAt) < s.config.idleInterval:
+		return nil
+	}
+	window := mssqlcdc.Window{Start: t.sent, End: s.upto()}
+	if window.End == s.head.LSN {
+		window.EndTime = s.head.Time
+	}
+	t.idleAt = now
+	r := s.newRead(t, window)
+	r.end = window.End
+	part := s.source.Idle(t.layout, window, m, s.head)
+	r.parts <- part
+	close(r.parts)
+	t.sent = window.End
+	select {
+	case s.reads <- r:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *scheduler) newRead(t *table, window mssqlcdc.Window) *read {
+	return &read{table: t, instance: t.layout.Instance, window: window, head: s.head, prev: t.sentData, parts: make(chan sqlserver.Part, 1)}
+}
+
+// startReads starts a window of each table that moved, as many as may run.
+func (s *scheduler) startReads(ctx context.Context) (bool, error) {
+	started := false
+	for range s.tables {
+		if s.running >= s.config.parallelReads {
+			break
+		}
+		t := s.tables[s.turn%len(s.tables)]
+		s.turn++
+		if !t.moved || !t.ready(time.Now()) {
+			continue
+		}
+		ok, err := s.startRead(ctx, t)
+		if err != nil {
+			return started, err
+		}
+		started = started || ok
+	}
+	return started, nil
+}
+
+// startRead plans the table's next window and starts to read it.
+func (s *scheduler) startRead(ctx context.Context, t *table) (bool, error) {
+	limits := s.config.limits
+	limits.Ranges = max(1, s.config.parallelReads/max(1, s.active()))
+	plan, err := s.source.Plan(ctx, t.layout, t.sent, s.upto(), limits)
+	if err == nil && plan.Window.IsEmpty() {
+		t.moved = false
+		return false, nil
+	}
+	var events []mssqlcdc.Fact
+	if err == nil {
+		events, err = s.reactToDDL(ctx, t, plan.Window)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		return false, s.tableFailed(t, fmt.Errorf("planning a window of %s: %w", t.id, err))
+	}
+	r := s.newRead(t, plan.Window)
+	r.events = events
+	select {
+	case s.reads <- r:
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	t.reading = true
+	s.running++
+	request := sqlserver.ReadRequest{Layout: t.layout, Plan: plan, Limits: limits, Head: s.head}
+	s.group.Go(func() { s.readWindow(ctx, r, request) })
+	return true, nil
+}
+
+// active counts the tables that have something to read.
+func (s *scheduler) active() int {
+	n := 0
+	for _, t := range s.tables {
+		if t.moved && !t.isolated {
+			n++
+		}
+	}
+	return n
+}
+
+// readWindow passes the parts on as they come. It holds one in hand and one in the
+// channel, which is all the read-ahead there is.
+func (s *scheduler) readWindow(ctx context.Context, r *read, request sqlserver.ReadRequest) {
+	defer func() { s.finished <- r }()
+	defer close(r.parts)
+	for part, err := range s.source.Read(ctx, request) {
+		if err != nil {
+			r.err = err
+			return
+		}
+		r.rows += part.Record.NumRows()
+		if part.Last {
+			r.end = part.Window.End
+		}
+		select {
+		case r.parts <- part:
+		case <-ctx.Done():
+			r.err = context.Cause(ctx)
+			return
+		}
+	}
+	if r.end.IsZero() {
+		r.err = fmt.Errorf("reading window %s of %s: no last part", r.window, r.table.id)
+	}
+}
+
+// settleRead takes a finished read into account.
+func (s *scheduler) settleRead(r *read) error {
+	t := r.table
+	s.running--
+	t.reading = false
+	if r.err != nil {
+		return s.tableFailed(t, fmt.Errorf("reading window %s of %s: %w", r.window, t.id, r.err))
+	}
+	t.backoff.reset()
+	t.sent = r.end
+	if r.rows > 0 {
+		t.sentData = r.end
+	}
+	t.moved = t.sent.Less(s.upto())
+	return nil
+}
+
+// tableFailed decides about one table's error: nil goes on, with the table later
+// or without it.
+func (s *scheduler) tableFailed(t *table, err error) error {
+	class := sqlserver.Classify(err)
+	if errors.Is(err, context.Canceled) || class == sqlserver.Canceled {
+		return err
+	}
+	s.metrics.errors.Incr(1, className(class))
+	if class == sqlserver.Transient {
+		pause := t.backoff.step()
+		t.retryAt = time.Now().Add(pause)
+		s.log.Warnf("Trying again in %s: %v", pause, err)
+		return nil
+	}
+	if s.config.onTableError != onErrorIsolate {
+		return err
+	}
+	t.isolated, t.moved = true, false
+	s.metrics.failed.Incr(1, t.id.String())
+	s.log.Errorf("Table %s is left out from here on: %v", t.id, err)
+	s.report(fmt.Errorf("table %s was left out: %w", t.id, err))
+	for _, other := range s.tables {
+		if !other.isolated {
+			return nil
+		}
+	}
+	return fmt.Errorf("no table is left: %w", err)
+}
+
+// complete tells whether a bounded run has read all it was to read.
+func (s *scheduler) complete() bool {
+	if s.target == nil || s.running > 0 {
+		return false
+	}
+	for _, t := range s.tables {
+		if !t.isolated && t.sent.Less(*s.target) {
+			return false
+		}
+	}
+	return true
+}
+
+// pause waits for a read to finish, the next poll, or a table's next attempt.
+func (s *scheduler) pause(ctx context.Context, started bool) error {
+	if started && s.running < s.config.parallelReads && s.active() > s.running {
+		return nil
+	}
+	next := s.config.pollInterval - time.Since(s.polledAt)
+	for _, t := range s.tables {
+		if t.moved && !t.isolated && !t.reading {
+			next = min(next, time.Until(t.retryAt))
+		}
+	}
+	if s.running >= s.config.parallelReads {
+		next = s.config.pollInterval // nothing can start before one finishes
+	}
+	timer := time.NewTimer(max(next, 0))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case r := <-s.finished:
+		return s.settleRead(r)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// wait returns when no read runs any more.
+func (s *scheduler) wait() { s.group.Wait() }
+
+// findMore opens tables that appeared since the last look.
+func (s *scheduler) findMore(ctx context.Context) error {
+	known := map[mssqlcdc.TableID]bool{}
+	for _, t := range s.tables {
+		known[t.id] = true
+	}
+	all, err := s.setup.find(ctx)
+	var gone *sqlserver.ConfigError
+	if errors.As(err, &gone) {
+		return nil // the tables that run have their own errors
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		if known[f.table] {
+			continue
+		}
+		t, err := s.setup.open(ctx, f, startFrom{kind: startEarliest})
+		switch {
+		case err == nil:
+			s.tables = append(s.tables, t)
+			s.log.Infof("Table %s was found and is read from %s on", t.id, t.sent)
+		case notReady(err), sqlserver.Classify(err) == sqlserver.Transient:
+			s.log.Debugf("Table %s is not ready yet: %v", f.table, err)
+		case s.config.onTableError == onErrorIsolate:
+			s.log.Warnf("Table %s is left out: %v", f.table, err)
+		default:
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package input
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver"
+)
+
+// source is what the stream needs of a SQL Server; *sqlserver.Client is one.
+type source interface {
+	Server() sqlserver.Server
+	MaxLSN(ctx context.Context) (sqlserver.Head, error)
+	MinLSN(ctx context.Context, instance string) (mssqlcdc.LSN, error)
+	Diagnose(ctx context.Context, instance mssqlcdc.CaptureInstance) error
+	Instances(ctx context.Context) ([]mssqlcdc.CaptureInstance, error)
+	CheckPermissions(ctx context.Context, instance mssqlcdc.CaptureInstance) error
+	Columns(ctx context.Context, instance mssqlcdc.CaptureInstance, options sqlserver.ColumnOptions) (sqlserver.Layout, error)
+	CommitTime(ctx context.Context, lsn mssqlcdc.LSN, exact bool) (time.Time, bool, error)
+	LSNForTime(ctx context.Context, utc time.Time) (mssqlcdc.LSN, error)
+	Remember(lsn mssqlcdc.LSN, utc time.Time)
+	Moved(ctx context.Context, cursors []sqlserver.Cursor, upto mssqlcdc.LSN) ([]sqlserver.Movement, error)
+	Plan(ctx context.Context, layout sqlserver.Layout, start, upto mssqlcdc.LSN, limits sqlserver.Limits) (sqlserver.Plan, error)
+	Read(ctx context.Context, request sqlserver.ReadRequest) iter.Seq2[sqlserver.Part, error]
+	Idle(layout sqlserver.Layout, window mssqlcdc.Window, movement sqlserver.Movement, head sqlserver.Head) sqlserver.Part
+	DDL(ctx context.Context, instance mssqlcdc.CaptureInstance, after, upto mssqlcdc.LSN) ([]sqlserver.DDL, error)
+	Close() error
+}
+
+type opener func(ctx context.Context, config sqlserver.Config) (source, error)
+
+func openClient(ctx context.Context, config sqlserver.Config) (source, error) {
+	client, err := sqlserver.Open(ctx, config)
+	if err != nil {
+		return nil, err // not a nil *Client in a non-nil interface
+	}
+	return client, nil
+}
+
+// WithDialer makes registered inputs connect through a dialer instead of the
+// network, for tests.
+func WithDialer(dialer sqlserver.Dialer) Option {
+	return func(s *settings) {
+		s.open = func(ctx context.Context, config sqlserver.Config) (source, error) {
+			config.Dialer = dialer
+			return openClient(ctx, config)
+		}
+	}
+}

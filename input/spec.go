@@ -1,0 +1,251 @@
+package input
+
+import (
+	"github.com/redpanda-data/benthos/v4/public/service"
+)
+
+// Fields of the input. Names that other CDC inputs of Redpanda Connect have are
+// spelled as there.
+const (
+	fieldConnectionString = "connection_string"
+	fieldUser             = "user"
+	fieldPassword         = "password"
+	fieldTables           = "tables"
+	fieldTableOverrides   = "table_overrides"
+	fieldStartFrom        = "start_from"
+	fieldRun              = "run"
+	fieldFormat           = "format"
+	fieldPollInterval     = "poll_interval"
+	fieldIdleInterval     = "idle_interval"
+	fieldTablesInterval   = "tables_refresh_interval"
+	fieldCheckpointCache  = "checkpoint_cache"
+	fieldCheckpointKey    = "checkpoint_cache_key"
+	fieldCheckpointLimit  = "checkpoint_limit"
+	fieldRequireCommit    = "require_commit"
+	fieldOnTableError     = "on_table_error"
+	fieldTimeZone         = "source_time_zone"
+	fieldMaxCommits       = "max_commits_per_window"
+	fieldMaxRows          = "max_rows_per_window"
+	fieldMaxBytes         = "max_bytes_per_window"
+	fieldPartRows         = "max_rows_per_part"
+	fieldPartBytes        = "max_bytes_per_part"
+	fieldParallelReads    = "max_parallel_reads"
+	fieldIncludePosition  = "include_position"
+	fieldIncludeMarkers   = "include_markers"
+	fieldConnectTimeout   = "connect_timeout"
+	fieldReadTimeout      = "read_timeout"
+	fieldLockTimeout      = "lock_timeout"
+
+	overrideTable    = "table"
+	overrideInstance = "capture_instance"
+	overrideInclude  = "columns"
+	overrideExclude  = "exclude_columns"
+	overrideTypes    = "column_types"
+	overrideKeys     = "key_columns"
+	overrideStart    = "start_from"
+)
+
+// Values of the enumerations.
+const (
+	formatRows        = "rows"
+	formatRecordBatch = "record_batch"
+	runContinuous     = "continuous"
+	runAvailableNow   = "available_now"
+	onErrorStop       = "stop"
+	onErrorIsolate    = "isolate"
+)
+
+func spec() *service.ConfigSpec {
+	return service.NewConfigSpec().
+		Stable().
+		Categories("Services").
+		Summary("Streams changes of SQL Server tables from Change Data Capture, in commit order, with a resume position that only acknowledged changes move.").
+		Description(specDescription).
+		Fields(connectionFields()...).
+		Fields(tableFields()...).
+		Fields(runFields()...).
+		Fields(positionFields()...).
+		Fields(windowFields()...).
+		Fields(rowFields()...).
+		Field(service.NewAutoRetryNacksToggleField().Description("Format `rows` only: whether messages that the output rejects are sent again one by one, in order, with one batch in flight. With `false`, and always with format `record_batch`, the input goes back to the last acknowledged position instead and sends everything after it again.")).
+		Field(service.NewExtractTracingSpanMappingField()).
+		Example("Into Delta Lake, exactly once", "Record batches keep the rows in columns up to the Parquet file.", `
+input:
+  mssql_cdc:
+    connection_string: "${MSSQL_DSN}"
+    tables: [ dbo.orders ]
+    format: record_batch
+    checkpoint_cache: position
+
+output:
+  delta_lake:
+    path: ./lake/orders
+    app_id: orders
+
+cache_resources:
+  - label: position
+    atomic_file:
+      directory: ./state
+`).
+		Example("Rows through a mapping", "One message per row, for any processor and any output.", `
+input:
+  mssql_cdc:
+    connection_string: "${MSSQL_DSN}"
+    tables: [ dbo.* ]
+    run: available_now
+    checkpoint_cache: position
+
+pipeline:
+  processors:
+    - mapping: |
+        root = this
+        root.operation = @operation
+
+output:
+  stdout: {}
+
+cache_resources:
+  - label: position
+    atomic_file:
+      directory: ./state
+`)
+}
+
+const specDescription = `
+Reads the change tables of capture instances that already exist; it creates nothing in the source and writes nothing to it.
+Enable CDC with the scripts in the folder sql.
+
+### Order and delivery
+
+Changes of a table arrive in the order of commit LSN, command id, seqval and operation. The stream advances in windows: closed
+intervals of commit LSNs that end on a commit boundary. The resume position of a table moves over a window when all its messages
+were acknowledged, and never past one that was not. After a rejected message everything from the last acknowledged window on is sent again, in order.
+This is at least once. Into the ` + "`delta_lake`" + ` output, with format ` + "`record_batch`" + `, it is exactly once.
+
+Keep ` + "`pipeline.threads: 1`" + ` and one message in flight at the output: more of either reorders batches. Both are the defaults of rpconnect-mssqlcdc.
+A ` + "`buffer`" + ` acknowledges before anything was written: do not put one behind this input.
+
+### Format rows
+
+The body is the row with its captured columns: booleans, integers, floats, text, times and bytes; decimals and money as exact text; date, time
+and uniqueidentifier as text. An update is two messages, ` + "`update_before`" + ` and ` + "`update_after`" + `. Metadata:
+
+- ` + "`operation`" + `: delete, insert, update_before or update_after
+- ` + "`table`" + `, ` + "`database_schema`" + `, ` + "`capture_instance`" + `
+- ` + "`lsn`" + `: the commit LSN, 0x and 20 hex digits; ` + "`transaction_id`" + ` is the same
+- ` + "`commit_ts_ms`" + ` and ` + "`source_ts_ms`" + `: the commit time in milliseconds, UTC
+- ` + "`seqval`" + `, ` + "`command_id`" + `: with ` + "`lsn`" + ` and ` + "`operation`" + ` the identity of the row; see ` + "`include_position`" + `
+- ` + "`schema`" + `: the columns with their types
+
+### Format record_batch
+
+The body of a message is one part of a window as an Arrow record. Processors that look into the body see null: wrap row logic in ` + "`each_row`" + `. Messages
+of a window without rows carry the position of a quiet table, so that its verdict moves.
+
+### Permissions
+
+SELECT on the captured columns of the source table, membership in the gating role if there is one, and SELECT on the change table (cdc.<capture instance>_CT).
+An error names the GRANT that is missing.
+
+### Data loss
+
+CDC clean-up deletes changes by age whether or not they were read. Before and after every read the input compares its position with the low
+watermark of the capture instance. A position that was purged, a capture instance that was dropped or created again, or a database that was restored ends the run (or the table, see
+` + "`on_table_error`" + `) with an error that says what is lost.
+
+### Metrics
+
+` + "`mssql_cdc_rows_total`, `mssql_cdc_windows_total`, `mssql_cdc_read_bytes_total`, `mssql_cdc_ingestion_lag_seconds`, `mssql_cdc_retention_headroom_hours`" + ` and
+` + "`mssql_cdc_table_failed`" + ` by table; ` + "`mssql_cdc_polls_total`, `mssql_cdc_capture_lag_seconds`, `mssql_cdc_rewinds_total`" + `; ` + "`mssql_cdc_errors_total`" + ` by class. The capture lag is the age of the
+newest commit that capture has processed: it grows when the capture job stands still, which otherwise looks like a quiet source.
+`
+
+func connectionFields() []*service.ConfigField {
+	return []*service.ConfigField{
+		service.NewStringField(fieldConnectionString).Secret().
+			Description("How to reach the database: a URL (`sqlserver://user:password@host:1433?database=db`), an ADO string (`Server=host,1433;Database=db;User Id=…;Password=…`) or an ODBC string (`DRIVER=…;SERVER=…;UID=…;PWD={a;b}}c}`). The connection is encrypted and the certificate verified unless the string asks otherwise. Quote the variable that holds it.").
+			Example("${MSSQL_DSN}").
+			Example("sqlserver://reader:${PASSWORD}@db.example.com:1433?database=shop"),
+		service.NewStringField(fieldUser).Description("The login, if it is not in the connection string.").Default("").Advanced(),
+		service.NewStringField(fieldPassword).Description("The password, if it is not in the connection string. Quote the variable that holds it: an unquoted password of digits only is not a text.").Secret().Default("").Advanced(),
+		service.NewStringField(fieldTimeZone).Default("auto").
+			Description("The zone of the server's clock, by which commit times become UTC. `auto` asks the server, which knows its zone from SQL Server 2022 on and on Azure; before, it tells today's offset only, which is wrong for commits on the other side of a change of the clock: set a Windows zone name such as `W. Europe Standard Time` there. `UTC` and offsets such as `+05:30` work, too."),
+		service.NewDurationField(fieldConnectTimeout).Description("How long one login may take.").Default("30s").Advanced(),
+		service.NewDurationField(fieldReadTimeout).Description("How long the server may be silent while rows are read.").Default("5m").Advanced(),
+		service.NewDurationField(fieldLockTimeout).Description("How long a statement waits for a lock of somebody else.").Default("30s").Advanced(),
+	}
+}
+
+func tableFields() []*service.ConfigField {
+	return []*service.ConfigField{
+		service.NewStringListField(fieldTables).
+			Description("The tables, as `schema.name`. `*` stands for any characters, `?` for one, also in the schema; names are compared ignoring case unless two tables differ in case only. An entry that begins with `!` takes tables out. Tables that appear while the input runs are picked up after `tables_refresh_interval`. An entry without a star must match.").
+			Example([]string{"dbo.orders"}).Example([]string{"sales.*", "!sales.audit_*"}),
+		service.NewObjectListField(fieldTableOverrides,
+			service.NewStringField(overrideTable).Description("Which tables: a pattern as in `tables`. The first entry that matches counts."),
+			service.NewStringField(overrideInstance).Description("The capture instance to read. By default the oldest that covers the start.").Default(""),
+			service.NewStringListField(overrideInclude).Description("Only these captured columns.").Default([]any{}),
+			service.NewStringListField(overrideExclude).Description("Not these captured columns.").Default([]any{}),
+			service.NewStringMapField(overrideTypes).Description("Column to SQL Server type: what to convert the column to, on the server. This is the way to read types that are refused, such as `sql_variant`: `nvarchar(max)`.").Default(map[string]any{}),
+			service.NewStringListField(overrideKeys).Description("The columns that identify a row, where the capture instance has no unique index.").Default([]any{}),
+			service.NewStringField(overrideStart).Description("As the field of the same name above.").Default(""),
+		).Description("Settings that differ for some tables.").Default([]any{}).Advanced(),
+		service.NewDurationField(fieldTablesInterval).Description("How often the list of tables is looked up again.").Default("1m").Advanced(),
+	}
+}
+
+func runFields() []*service.ConfigField {
+	return []*service.ConfigField{
+		service.NewStringField(fieldStartFrom).Default("earliest").
+			Description("Where a table without a resume position starts: `earliest` (all that CDC still holds), `latest` (only what commits from now on), an LSN that counts as already processed (`0x0000002D00000A480003`), or a time (RFC 3339, `2026-11-30T12:00:00Z`). Tables that appear while the input runs start at `earliest`."),
+		service.NewStringAnnotatedEnumField(fieldRun, map[string]string{
+			runContinuous:   "Run until stopped.",
+			runAvailableNow: "Read everything that is captured at the start, wait until it is acknowledged, and end.",
+		}).Description("When to end.").Default(runContinuous),
+		service.NewStringAnnotatedEnumField(fieldFormat, map[string]string{
+			formatRows:        "One message per row, for any processor and output.",
+			formatRecordBatch: "One message per part of a window, for the `delta_lake` output.",
+		}).Description("What a message is.").Default(formatRows),
+		service.NewDurationField(fieldPollInterval).Default("1s").
+			Description("The pause after a poll that found nothing new. It decides the latency, and how often a table with a trickle of changes gets a commit. A poll costs the server one or two short statements."),
+		service.NewDurationField(fieldIdleInterval).Default("5s").
+			Description("How often, at most, the position of a table without changes moves on while the rest of the database commits.").Advanced(),
+		service.NewStringAnnotatedEnumField(fieldOnTableError, map[string]string{
+			onErrorStop:    "End the run.",
+			onErrorIsolate: "Leave this table out from then on, go on with the others, and end as a failure when the run ends. The table's verdict stands still.",
+		}).Description("What to do when one table cannot go on: data loss, a schema that does not fit, a missing permission.").Default(onErrorStop),
+	}
+}
+
+func positionFields() []*service.ConfigField {
+	return []*service.ConfigField{
+		service.NewStringField(fieldCheckpointCache).
+			Description("A cache resource for the resume positions. Use `atomic_file`, or any cache that keeps what it was given.").Example("position"),
+		service.NewStringField(fieldCheckpointKey).Default(Name).
+			Description("Prefix of the keys in that cache. Two inputs must not share cache and key."),
+		service.NewIntField(fieldCheckpointLimit).Default(1024).
+			Description("How many messages may be on their way without acknowledgement. One part goes out whatever its size.").Advanced().
+			LintRule(`root = if this < 1 { [ "must be at least 1" ] }`),
+		service.NewBoolField(fieldRequireCommit).Default(true).
+			Description("Format `record_batch` only: an acknowledgement counts only if a `delta_lake` output has marked the batch. Without a mark a processor has dropped the batch or a buffer has acknowledged early; the run then ends as a failure. Set it to `false` for other outputs.").Advanced(),
+	}
+}
+
+func windowFields() []*service.ConfigField {
+	positive := `root = if this < 0 { [ "must not be negative" ] }`
+	return []*service.ConfigField{
+		service.NewIntField(fieldMaxCommits).Description("At most so many commits of a table in one window; 0 is no limit.").Default(0).Advanced().LintRule(positive),
+		service.NewIntField(fieldMaxRows).Description("A window ends at the commit that reaches so many rows; 0 is no limit. A window is one commit in Delta Lake.").Default(1_000_000).Advanced().LintRule(positive),
+		service.NewIntField(fieldMaxBytes).Description("A window ends at the commit that reaches so many bytes; 0 is no limit.").Default(256 << 20).Advanced().LintRule(positive),
+		service.NewIntField(fieldPartRows).Description("Rows in one part, which is one message of format `record_batch` or one batch of messages of format `rows`. 0 chooses 16384 or 1000.").Default(0).Advanced().LintRule(positive),
+		service.NewIntField(fieldPartBytes).Description("Bytes in one part. Together with `max_parallel_reads` this bounds the memory.").Default(4 << 20).Advanced().LintRule(`root = if this < 1 { [ "must be at least 1" ] }`),
+		service.NewIntField(fieldParallelReads).Description("How many statements read change tables at once: several tables, or several ranges of one big window.").Default(2).Advanced().LintRule(`root = if this < 1 || this > 64 { [ "must lie in 1 to 64" ] }`),
+	}
+}
+
+func rowFields() []*service.ConfigField {
+	return []*service.ConfigField{
+		service.NewBoolField(fieldIncludePosition).Description("Format `rows` only: whether messages carry `seqval` and `command_id`. They cost about 1 µs a row and make the row's identity.").Default(true).Advanced(),
+		service.NewBoolField(fieldIncludeMarkers).Description("Format `rows` only: whether the end of every window is a message of its own, with an empty object as body and metadata `marker: window_end`.").Default(false).Advanced(),
+	}
+}

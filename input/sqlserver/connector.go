@@ -1,0 +1,304 @@
+package sqlserver
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	mssql "github.com/microsoft/go-mssqldb"
+
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver/dsn"
+)
+
+// connector makes the pool's connections. It keeps the socket of each, because the driver alone cannot be stopped when
+// the network falls silent: it waits up to ten seconds for the server to acknowledge a cancel, and during login it does
+// not look at the context everywhere.
+type connector struct {
+	*mssql.Connector
+
+	dsn            dsn.Connection
+	connectTimeout time.Duration
+	session        string // what every session is set to, once after its login
+	sockets        *socketSet
+	connected      atomic.Bool // a login has worked
+}
+
+func newConnector(config Config, connection dsn.Connection) (*connector, error) {
+	params, err := connection.DriverConfig()
+	if err != nil {
+		return nil, err
+	}
+	// Both would change values on the way: byte order of uniqueidentifier, readings of datetime.
+	params.Encoding.GuidConversion = false
+	params.Encoding.Timezone = time.UTC
+	params.DialTimeout = config.ConnectTimeout
+
+	inner := mssql.NewConnectorConfig(params)
+	if config.AccessToken != nil {
+		if inner, err = mssql.NewSecurityTokenConnector(params, config.AccessToken); err != nil {
+			return nil, err
+		}
+	}
+	c := &connector{
+		Connector:      inner,
+		dsn:            connection,
+		connectTimeout: config.ConnectTimeout,
+		sockets:        newSocketSet(config.ReadTimeout),
+		// Wait for locks no longer than told, and see committed rows only.
+		session: fmt.Sprintf("SET LOCK_TIMEOUT %d; SET TRANSACTION ISOLATION LEVEL READ COMMITTED", lockTimeoutMS(config.LockTimeout)),
+	}
+	inner.Dialer = c.dialer(config.Dialer, params.KeepAlive)
+	return c, nil
+}
+
+func lockTimeoutMS(d time.Duration) int64 {
+	if d < 0 {
+		return -1
+	}
+	return d.Milliseconds()
+}
+
+// Connect logs in. The connection that it returns has every optional method of the driver's.
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.connectTimeout)
+	defer cancel()
+	var dialled dialled
+	stop := context.AfterFunc(ctx, dialled.close)
+	defer stop()
+	opened, err := c.login(context.WithValue(ctx, dialledKey{}, &dialled))
+	if err != nil {
+		dialled.close()
+		if cause := ctx.Err(); cause != nil {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
+		return nil, &connectError{where: c.dsn.String(), text: c.dsn.Mask(err.Error()), again: c.connected.Load(), err: err}
+	}
+	c.connected.Store(true)
+	return &conn{Conn: opened, socket: dialled.get()}, nil
+}
+
+func (c *connector) login(ctx context.Context) (*mssql.Conn, error) {
+	inner, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opened, ok := inner.(*mssql.Conn)
+	if !ok {
+		return nil, fmt.Errorf("the driver made a connection of type %T", inner)
+	}
+	statement, err := opened.PrepareContext(ctx, c.session)
+	if err != nil {
+		return nil, err
+	}
+	execer, ok := statement.(driver.StmtExecContext)
+	if !ok {
+		return nil, fmt.Errorf("the driver made a statement of type %T", statement)
+	}
+	if _, err := execer.ExecContext(ctx, nil); err != nil {
+		return nil, err
+	}
+	return opened, nil
+}
+
+// connectError is a login that failed. Its text never holds the password.
+type connectError struct {
+	where, text string
+	again       bool // a login with the same settings has worked before
+	err         error
+}
+
+func (e *connectError) Error() string { return fmt.Sprintf("connecting to %s: %s", e.where, e.text) }
+func (e *connectError) Unwrap() error { return e.err }
+
+// conn is the driver's connection with its socket. It keeps the driver's optional methods but for the two below.
+type conn struct {
+	*mssql.Conn
+
+	socket  *socket
+	dropped atomic.Bool
+}
+
+// ResetSession replaces the driver's: a session of ours never changes state, so that taking it from the pool costs no
+// round trip.
+func (c *conn) ResetSession(context.Context) error {
+	if !c.IsValid() {
+		return driver.ErrBadConn
+	}
+	return nil
+}
+
+// IsValid says whether the pool may keep the connection.
+func (c *conn) IsValid() bool { return !c.dropped.Load() && c.Conn.IsValid() }
+
+// drop takes the connection out of the pool when it comes back. The driver keeps some that are dead: after an error of
+// class 20 and higher the server closes, and the driver notices at the next query only.
+func (c *conn) drop() { c.dropped.Store(true) }
+
+// dialledKey is the key of the *dialled in the context of a login.
+type dialledKey struct{}
+
+// dialled is the last socket that a login dialled; a routed login dials twice.
+type dialled struct {
+	mu     sync.Mutex
+	socket *socket
+	closed bool
+}
+
+func (d *dialled) set(s *socket) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.socket = s
+	if d.closed {
+		s.closeNow()
+	}
+}
+
+func (d *dialled) get() *socket {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.socket
+}
+
+func (d *dialled) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	if d.socket != nil {
+		d.socket.closeNow()
+	}
+}
+
+// dialer wraps what is dialled. It implements the driver's HostDialer exactly if the given one does, because the driver
+// then leaves names unresolved.
+func (c *connector) dialer(given Dialer, keepAlive time.Duration) mssql.Dialer {
+	if given == nil {
+		given = &net.Dialer{KeepAlive: keepAlive}
+	}
+	wrapped := &wrappingDialer{dialer: given, sockets: c.sockets}
+	if named, ok := given.(mssql.HostDialer); ok {
+		return &wrappingHostDialer{wrappingDialer: wrapped, named: named}
+	}
+	return wrapped
+}
+
+type wrappingDialer struct {
+	dialer  Dialer
+	sockets *socketSet
+}
+
+// DialContext dials and keeps the socket. SQL Server Browser is asked over UDP: that socket is the driver's alone.
+func (d *wrappingDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	raw, err := d.dialer.DialContext(ctx, network, addr)
+	if err != nil || network == "udp" {
+		return raw, err
+	}
+	s := d.sockets.add(raw)
+	if holder, ok := ctx.Value(dialledKey{}).(*dialled); ok {
+		holder.set(s)
+	}
+	return s, nil
+}
+
+type wrappingHostDialer struct {
+	*wrappingDialer
+
+	named mssql.HostDialer
+}
+
+// HostName implements the driver's HostDialer.
+func (d *wrappingHostDialer) HostName() string { return d.named.HostName() }
+
+// socket is a connection whose reads and writes end after a silence, and that can be closed from anywhere.
+type socket struct {
+	net.Conn
+
+	set     *socketSet
+	silence time.Duration
+	closing sync.Once
+	err     error
+}
+
+// Read waits for the server no longer than the silence that is allowed. The driver reads only while it waits for a
+// response, so a consumer that is slow does not count.
+func (s *socket) Read(p []byte) (int, error) {
+	if err := s.SetReadDeadline(time.Now().Add(s.silence)); err != nil {
+		return 0, err
+	}
+	return s.Conn.Read(p)
+}
+
+// Write is bounded like Read: a peer that is gone stops taking bytes.
+func (s *socket) Write(p []byte) (int, error) {
+	if err := s.SetWriteDeadline(time.Now().Add(s.silence)); err != nil {
+		return 0, err
+	}
+	return s.Conn.Write(p)
+}
+
+// Close closes once; later calls have the first one's result.
+func (s *socket) Close() error {
+	s.closing.Do(func() {
+		s.err = s.Conn.Close()
+		s.set.remove(s)
+	})
+	return s.err
+}
+
+// closeNow is Close for places that have nobody to tell.
+func (s *socket) closeNow() { _ = s.Close() }
+
+// socketSet is all open sockets of a client.
+type socketSet struct {
+	silence time.Duration
+
+	mu     sync.Mutex
+	open   map[*socket]struct{}
+	closed bool
+}
+
+func newSocketSet(silence time.Duration) *socketSet {
+	return &socketSet{silence: silence, open: map[*socket]struct{}{}}
+}
+
+func (s *socketSet) add(raw net.Conn) *socket {
+	added := &socket{Conn: raw, set: s, silence: s.silence}
+	s.mu.Lock()
+	closed := s.closed
+	s.open[added] = struct{}{}
+	s.mu.Unlock()
+	if closed {
+		added.closeNow()
+	}
+	return added
+}
+
+func (s *socketSet) remove(gone *socket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, gone)
+}
+
+// closeAll closes every socket, and those that are added later.
+func (s *socketSet) closeAll() {
+	s.mu.Lock()
+	s.closed = true
+	open := make([]*socket, 0, len(s.open))
+	for o := range s.open {
+		open = append(open, o)
+	}
+	s.mu.Unlock()
+	for _, o := range open {
+		o.closeNow()
+	}
+}
+
+// count is the number of open sockets.
+func (s *socketSet) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}

@@ -1,0 +1,122 @@
+package sqlserver
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// The guard's statements. The time of the low watermark is that of the first commit at or after it: an instance's first
+// low watermark is the LSN of its enabling, which is no commit of the mapping.
+const (
+	guardStatement = `DECLARE @low binary(10) = sys.fn_cdc_get_min_lsn(@ci);
+SELECT @low AS lsn, (SELECT TOP (1) tran_end_time FROM cdc.lsn_time_mapping WHERE start_lsn >= @low ORDER BY start_lsn) AS wall`
+	guardWaits = ", " + waitColumn + " AS waits"
+)
+
+// session reads a window in one session: the low watermark is compared before and after, and the session's own waits are
+// measured. A connection that turns out to be dead before the first row is replaced.
+func (r *reading) session(ctx context.Context, read func(context.Context, *sql.Conn) error) error {
+	var final error
+	err := r.client.retry.do(ctx, func(attempt int) error {
+		if attempt > 0 {
+			r.client.forgetIdle()
+		}
+		started := false
+		err := r.client.hold(ctx, func(ctx context.Context, conn *sql.Conn) error {
+			waited, err := r.guard(ctx, conn, false)
+			if err != nil {
+				return err
+			}
+			started = true
+			if err := read(ctx, conn); err != nil {
+				return err
+			}
+			after, err := r.guard(ctx, conn, true)
+			if err == nil && r.client.waits {
+				r.addWait(after - waited)
+			}
+			return err
+		})
+		if started {
+			final = err
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return final
+}
+
+// guard asks for the low watermark and compares it. It returns the session's waits for the network so far.
+func (r *reading) guard(ctx context.Context, conn *sql.Conn, after bool) (waits int64, err error) {
+	instance := r.request.Layout.Instance
+	statement := guardStatement
+	if r.client.waits {
+		statement = guardStatement + guardWaits
+	}
+	var row record
+	begin := time.Now()
+	err = r.client.within(ctx, conn, func(ctx context.Context) (err error) {
+		row, err = one(ctx, conn, statement, sql.Named("ci", instance.Name))
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("asking for min_lsn: %w", cdcDisabled(err))
+	}
+	if !after {
+		r.metrics.RTT = float64(time.Since(begin).Microseconds()) / 1000
+	}
+	low, err := row.lsn("lsn")
+	if err != nil {
+		return 0, err
+	}
+	if wall, ok := row.wall("wall"); ok {
+		r.metrics.MinLSNTime = r.client.clock.Load().UTC(low, wall)
+	}
+	r.metrics.MinLSN = low
+	waits, _ = row.number("waits")
+	cursor := Cursor{Instance: instance, After: r.request.Plan.Window.Start}
+	return waits, r.client.guard(ctx, cursor, low, r.metrics.MinLSNTime, after)
+}
+
+func (r *reading) addWait(milliseconds int64) {
+	total := max(milliseconds, 0)
+	if r.metrics.NetworkWait != nil {
+		total += *r.metrics.NetworkWait
+	}
+	r.metrics.NetworkWait = &total
+}
+
+// within runs a short question inside a longer call, with the deadline of a question.
+func (c *Client) within(ctx context.Context, conn *sql.Conn, question func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.config.QueryTimeout, errQueryTimeout)
+	defer cancel()
+	held, err := unwrap(conn)
+	if err != nil {
+		return err
+	}
+	release := watch(ctx, held.socket)
+	defer release()
+	return withCause(ctx, question(ctx))
+}
+
+// explainRead turns the error of a read into one that says what to do. A change table that is gone is data loss: rows
+// up to the window's end were promised.
+func (c *Client) explainRead(ctx context.Context, request ReadRequest, err error) error {
+	if ctx.Err() != nil {
+		return withCause(ctx, err)
+	}
+	instance := request.Layout.Instance
+	explained := c.explain(ctx, instance, err)
+	if Classify(explained) == Schema && serverNumber(err, 208) {
+		return &DataLossError{
+			Instance: instance.Name, Table: instance.Table, From: request.Plan.Window.From(), During: true,
+			Reason: "its change table is gone (dropped, or CDC was disabled)",
+		}
+	}
+	return explained
+}

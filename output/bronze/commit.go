@@ -1,0 +1,230 @@
+package bronze
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/action"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/target"
+)
+
+// prepared is the commit of a window whose files are complete.
+type prepared struct {
+	change delta.Change
+	adds   []action.Add
+	fact   *mssqlcdc.Fact
+	events []mssqlcdc.Fact
+	// unknown says that an attempt may have landed, or may still.
+	unknown bool
+}
+
+// prepare finishes the window's files, makes the table if need be, and puts the
+// commit together.
+func (t *Table) prepare(ctx context.Context) error {
+	w := t.win
+	adds, err := w.encoder.finish(ctx)
+	if err != nil {
+		if ctx.Err() != nil && w.encoder.err == nil {
+			return err // still encoding; the same part may ask again
+		}
+		return t.lost(ctx, err)
+	}
+	if err := t.create(ctx); err != nil {
+		return err
+	}
+	p := &prepared{adds: adds}
+	p.fact, p.events = t.facts(new(t.batchID + 1))
+	text, err := encodeFacts(*p.fact, p.events)
+	if err != nil {
+		return err
+	}
+	p.change = t.change(adds)
+	p.change.UserMetadata = text
+	w.prepared = p
+	return nil
+}
+
+// create makes the table for the window. If somebody made it meanwhile, what it
+// has is looked at like that of any table that was there.
+func (t *Table) create(ctx context.Context) error {
+	w := t.win
+	if t.target.Table() != nil {
+		return nil
+	}
+	if w.schema == nil {
+		return &StagingError{Window: w.env.Window, Err: errors.New("there is no table and no row to make it for")}
+	}
+	properties := sourceProperties(w.env)
+	properties[PropSchemaVersion] = strconv.Itoa(schemaVersion)
+	if err := t.target.Create(ctx, w.schema, properties); err != nil {
+		return err
+	}
+	s := t.target.Snapshot()
+	if s.Version() == 0 && s.NumFiles() == 0 {
+		return nil
+	}
+	if err := t.load(); err != nil {
+		return err
+	}
+	return t.lost(ctx, fmt.Errorf("somebody else made table %s", t.target.Name()))
+}
+
+// change is the commit of the window onto the newest snapshot.
+func (t *Table) change(adds []action.Add) delta.Change {
+	w, s := t.win, t.target.Snapshot()
+	metadata := t.metadata(s)
+	if metadata != nil && w.schema != nil {
+		w.columns = addedColumns(s, w)
+	}
+	var bytes int64
+	for _, a := range adds {
+		bytes += a.Size
+	}
+	batchID := t.batchID + 1
+	return delta.Change{
+		ID:        t.attemptID(),
+		Operation: delta.OpStreamingWrite,
+		OperationParameters: map[string]string{
+			"outputMode": "Append", "queryId": t.cfg.AppID, "epochId": strconv.FormatInt(batchID, 10),
+		},
+		Metrics: map[string]int64{
+			"numAddedFiles": int64(len(adds)), "numRemovedFiles": 0, "numOutputRows": w.tally.rows, "numOutputBytes": bytes,
+		},
+		Fenced:      &delta.Txn{AppID: t.cfg.AppID, Version: batchID},
+		Marks:       marks(t.cfg.AppID, w.env.Window.End),
+		Add:         adds,
+		Metadata:    metadata,
+		BlindAppend: true,
+		ReadVersion: s.Version(),
+		Rebase:      t.rebase,
+	}
+}
+
+// attemptID keeps the identity of an attempt over its repetitions.
+func (t *Table) attemptID() string {
+	if id := t.cfg.Table.Delta.NewID; id != nil {
+		return id()
+	}
+	return newID()
+}
+
+// metadata is what the window changes in the table's metadata, nil for nothing.
+func (t *Table) metadata(s *delta.Snapshot) *action.Metadata {
+	properties := map[string]string{}
+	for property, value := range sourceProperties(t.win.env) {
+		if _, ok := s.Property(property); !ok {
+			properties[property] = value
+		}
+	}
+	if have, ok := s.Property(PropSchemaVersion); !ok || olderVersion(have) {
+		properties[PropSchemaVersion] = strconv.Itoa(schemaVersion)
+	}
+	return target.Metadata(s, t.win.schema, properties)
+}
+
+func olderVersion(text string) bool {
+	version, err := strconv.Atoi(text)
+	return err != nil || version < schemaVersion
+}
+
+func addedColumns(s *delta.Snapshot, w *window) []string {
+	var names []string
+	for _, f := range w.schema.Fields {
+		if s.Schema().Index(f.Name) < 0 {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// rebase merges the window's columns into what another writer made of the table.
+func (t *Table) rebase(_ context.Context, s *delta.Snapshot) (delta.Change, error) {
+	w := t.win
+	change := w.prepared.change
+	if w.schema != nil {
+		merged, _, err := t.target.Fit(s.Schema(), w.schema)
+		if err != nil {
+			return delta.Change{}, err
+		}
+		w.schema = merged
+	}
+	change.Metadata = t.metadata(s)
+	return change, nil
+}
+
+// commit commits the prepared window. It can be repeated after any error.
+func (t *Table) commit(ctx context.Context) (Result, error) {
+	w, p := t.win, t.win.prepared
+	if err := t.checkStaged(ctx); err != nil {
+		return Result{}, err
+	}
+	done, err := t.target.Table().Commit(ctx, p.change)
+	if err != nil {
+		return Result{}, t.failed(ctx, err)
+	}
+	now := t.cfg.Now()
+	p.fact.DurationMS = new(now.Sub(w.begun).Milliseconds())
+	result := Result{
+		Mark: mssqlcdc.Committed, Version: done.Version, Took: done.Took,
+		Window: p.fact, Events: p.events, Columns: w.columns,
+		Rows: w.tally.rows, Files: int64(len(p.adds)), Bytes: p.change.Metrics["numOutputBytes"], Trimmed: w.trimmed(),
+	}
+	t.position, t.hasPosition = w.env.Window.End, true
+	t.batchID++
+	t.win = nil
+	return result, nil
+}
+
+// checkStaged looks for the files of a window that took long.
+func (t *Table) checkStaged(ctx context.Context) error {
+	w := t.win
+	if t.cfg.Now().Sub(w.begun) < t.cfg.StaleAfter || w.prepared.unknown {
+		return nil
+	}
+	missing, err := t.target.Table().MissingFiles(ctx, w.prepared.adds)
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return t.lost(ctx, fmt.Errorf("%d staged files are gone, somebody's vacuum has deleted them: %s", len(missing), strings.Join(missing, ", ")))
+	}
+	return nil
+}
+
+// failed keeps what a failed commit leaves behind.
+func (t *Table) failed(ctx context.Context, err error) error {
+	var unknown *delta.UnknownOutcomeError
+	var fenced *delta.FencedError
+	switch {
+	case errors.As(err, &unknown):
+		t.win.prepared.unknown = true
+		t.win.prepared.change.ID = unknown.ID
+	case errors.As(err, &fenced) && fenced.Own:
+		t.win.prepared.unknown = false
+		if loadErr := errors.Join(t.Discard(context.WithoutCancel(ctx)), t.load()); loadErr != nil {
+			return errors.Join(err, loadErr)
+		}
+	}
+	return err
+}
+
+// commitFacts is the userMetadata of a data commit: the fields of the window's
+// fact, and its events beside them.
+type commitFacts struct {
+	mssqlcdc.Fact
+	Events []mssqlcdc.Fact `json:"events,omitempty"`
+}
+
+func encodeFacts(fact mssqlcdc.Fact, events []mssqlcdc.Fact) (string, error) {
+	text, err := json.Marshal(commitFacts{Fact: fact, Events: events})
+	if err != nil {
+		return "", fmt.Errorf("writing the facts of a commit: %w", err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,159 @@
+package bronze
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/action"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/target"
+)
+
+// piece is rows on their way into files.
+type piece struct {
+	record   arrow.RecordBatch
+	instance string
+	schema   *schema.Struct // of the table once the window is committed
+}
+
+// encoder writes the pieces of one window to files: at once, or, after start, on a
+// goroutine with a bounded queue.
+type encoder struct {
+	ctx     context.Context // the table's life: files outlive the write that began them
+	target  *target.Target
+	convert *converter
+	batchID int64
+
+	writer *target.Writer
+	schema *schema.Struct
+	adds   []action.Add
+
+	queue  chan piece
+	failed chan struct{} // closed when err is set
+	done   chan struct{} // closed when the goroutine has ended
+	err    error
+	ended  bool // queue is closed
+}
+
+func newEncoder(ctx context.Context, t *target.Target, c *converter, batchID int64) *encoder {
+	return &encoder{ctx: ctx, target: t, convert: c, batchID: batchID}
+}
+
+// start moves the encoding to a goroutine. The queue holds depth pieces beside the
+// one that is being encoded.
+func (e *encoder) start(depth int) {
+	e.queue, e.failed, e.done = make(chan piece, depth), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(e.done)
+		for p := range e.queue {
+			if e.err != nil {
+				continue // drain, so that nobody waits
+			}
+			if err := e.encode(p); err != nil {
+				e.err = err
+				close(e.failed)
+			}
+		}
+	}()
+}
+
+// put takes a piece. Errors of pieces before it may show here.
+func (e *encoder) put(ctx context.Context, p piece) error {
+	if e.queue == nil {
+		if e.err == nil {
+			e.err = e.encode(p)
+		}
+		return e.err
+	}
+	select {
+	case <-e.failed:
+		return e.err
+	default:
+	}
+	select {
+	case e.queue <- p:
+		return nil
+	case <-e.failed:
+		return e.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (e *encoder) encode(p piece) error {
+	if e.writer != nil && e.schema != p.schema && !schema.Equal(e.schema, p.schema) {
+		if err := e.closeFiles(); err != nil {
+			return err
+		}
+	}
+	if e.writer == nil {
+		w, err := e.target.NewWriter(e.ctx, p.schema)
+		if err != nil {
+			return err
+		}
+		e.writer, e.schema = w, p.schema
+	}
+	record, err := e.convert.convert(p.record, p.instance, e.batchID)
+	if err != nil {
+		return &BatchError{Reason: err.Error()}
+	}
+	if err := e.writer.Write(record); err != nil {
+		return fmt.Errorf("writing rows to data files: %w", err)
+	}
+	return nil
+}
+
+func (e *encoder) closeFiles() error {
+	w := e.writer
+	e.writer = nil
+	adds, err := w.Close()
+	e.adds = append(e.adds, adds...)
+	if err != nil {
+		return errors.Join(fmt.Errorf("finishing data files: %w", err), w.Abort())
+	}
+	return nil
+}
+
+// finish waits until everything is in complete files and returns them. After the
+// context's error it can be called again.
+func (e *encoder) finish(ctx context.Context) ([]action.Add, error) {
+	if e.queue != nil {
+		e.end()
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if e.err == nil && e.writer != nil {
+		e.err = e.closeFiles()
+	}
+	return e.adds, e.err
+}
+
+// abandon stops the encoder and returns the finished files, which nobody needs any
+// more.
+func (e *encoder) abandon() ([]action.Add, error) {
+	if e.queue != nil {
+		e.end()
+		<-e.done
+	}
+	var err error
+	if e.writer != nil {
+		err = e.writer.Abort()
+		e.writer = nil
+	}
+	adds := e.adds
+	e.adds = nil
+	return adds, err
+}
+
+func (e *encoder) end() {
+	if !e.ended {
+		e.ended = true
+		close(e.queue)
+	}
+}

@@ -1,0 +1,127 @@
+package bronze
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
+)
+
+// window is a window on its way into the table.
+type window struct {
+	env     mssqlcdc.Envelope // of the part that came last
+	next    int               // number of the part that must come next
+	begun   time.Time
+	encoder *encoder
+
+	tally    tally
+	arrived  int64 // rows that came, before trimming
+	filtered int64
+	schema   *schema.Struct // of the table with the window, nil while no row was kept
+	columns  []string       // that the table gains
+
+	prepared *prepared
+}
+
+// same tells whether a part belongs to the window.
+func (w *window) same(env mssqlcdc.Envelope) bool {
+	return w.env.Window.Start == env.Window.Start && w.env.Generation == env.Generation && w.env.Table == env.Table
+}
+
+// is tells whether a part is the one that came last.
+func (w *window) is(env mssqlcdc.Envelope) bool {
+	return w.same(env) && w.env.Window.End == env.Window.End && w.env.Part == env.Part
+}
+
+// trimmed is how many rows were left out because the table has them.
+func (w *window) trimmed() int64 { return w.arrived - w.tally.rows }
+
+// take checks a part and hands its rows to the encoder. It changes nothing but the
+// encoder on an error, and an error of the encoder loses the window.
+func (t *Table) take(ctx context.Context, record arrow.RecordBatch, env mssqlcdc.Envelope) error {
+	w := t.win
+	if err := checkRows(record, env); err != nil {
+		return err
+	}
+	kept := []arrow.RecordBatch{record}
+	if t.hasPosition && env.Window.Start.Less(t.position) {
+		kept = above(record, t.position)
+	}
+	if record.NumRows() == 0 {
+		kept = nil
+	}
+	fit := w.schema
+	if len(kept) > 0 {
+		var err error
+		if fit, err = t.fit(record.Schema()); err != nil {
+			return err
+		}
+	}
+	for _, rows := range kept {
+		err := w.encoder.put(ctx, piece{record: rows, instance: env.Instance, schema: fit})
+		if err != nil {
+			return t.lost(ctx, err)
+		}
+		w.tally.add(rows)
+	}
+	w.schema = fit
+	w.env, w.next = env, env.Part+1
+	w.arrived += record.NumRows()
+	w.filtered += env.Filtered
+	return nil
+}
+
+// fit is the schema of the table with the window and rows of one more layout.
+func (t *Table) fit(record *arrow.Schema) (*schema.Struct, error) {
+	incoming, err := t.bronzeSchema(record)
+	if err != nil {
+		return nil, err
+	}
+	merged, changed, err := t.target.Fit(t.win.schema, incoming)
+	if err != nil {
+		return nil, err
+	}
+	if !changed && t.win.schema != nil {
+		return t.win.schema, nil // the encoder sees at a glance that it is the same
+	}
+	return merged, nil
+}
+
+// lost gives up the window after an error of its encoder. Whether the part at hand
+// was taken is not known then, so the window starts anew.
+func (t *Table) lost(ctx context.Context, cause error) error {
+	lost := &StagingError{Window: t.win.env.Window, Err: cause}
+	if err := t.Discard(context.WithoutCancel(ctx)); err != nil {
+		return errors.Join(lost, err)
+	}
+	return lost
+}
+
+// end is the end of a window: its last part is taken.
+func (t *Table) end(ctx context.Context) (Result, error) {
+	w := t.win
+	switch {
+	case t.hasPosition && !t.position.Less(w.env.Window.End):
+		return t.skip(ctx)
+	case w.arrived == 0 && w.filtered == 0:
+		result := Result{Mark: mssqlcdc.Committed, Idle: true, Version: -1}
+		result.Window, result.Events = t.facts(nil)
+		return result, t.Discard(ctx)
+	}
+	if err := t.prepare(ctx); err != nil {
+		return Result{}, err
+	}
+	return t.commit(ctx)
+}
+
+// skip is the end of a window that the table has already.
+func (t *Table) skip(ctx context.Context) (Result, error) {
+	result := Result{Mark: mssqlcdc.Skipped, Version: -1, Trimmed: t.win.trimmed()}
+	result.Window, result.Events = t.facts(nil)
+	result.Window.Event = mssqlcdc.EventPositionPassed
+	return result, t.Discard(ctx)
+}

@@ -1,0 +1,30 @@
+// Package data is the part of a Delta table outside its log: it writes Arrow record
+// batches to Parquet files and tells, for each file, what the log's add action must
+// say about it; and it reads such files, also those of other writers, back to Arrow.
+//
+// # Writing
+//
+// A [Writer] takes batches and cuts them into files, one at a time, or one at a time
+// per partition. Files are complete and durable in the store when [Writer.Close] or
+// [Writer.Flush] returns them, and not before; until they are named by a commit they are
+// nothing. The working set of a Writer is small and does not depend on how much goes
+// through it: values are encoded when they come, pages are compressed when they are full,
+// and a row group is written when it has RowGroupRows rows or RowGroupBytes bytes.
+//
+// The files are what every Delta reader takes: data pages of version 1, zstd, plain or
+// dictionary encoding, decimals of up to 18 digits as integers, timestamps in
+// microseconds, no Arrow schema, no key-value metadata.
+//
+// # Statistics
+//
+// Statistics are exact or absent: for every row of the file and every column in
+// minValues and maxValues, min <= value <= max in the order of Delta (NaN above all,
+// strings by their bytes). Strings are cut to 32 characters and timestamps to
+// milliseconds, always outwards.
+//
+// # Reading
+//
+// [ReadFile] streams the rows of one file in the shape of the table: columns that the
+// file does not have are NULL, narrower types are widened, partition values are put in.
+// Deletion vectors and column mapping are not handled here: callers refuse such tables.
+package data

@@ -1,0 +1,191 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
+)
+
+// Layouts of partition values of times: the section "Partition Value Serialization" of
+// the Delta protocol. A Timestamp is written as an instant.
+const (
+	layoutInstant  = "2006-01-02T15:04:05.000000Z"
+	layoutNTZ      = "2006-01-02 15:04:05"
+	layoutNTZMicro = "2006-01-02 15:04:05.000000"
+)
+
+// formatPartitionValue is the value of a row, which is not NULL, in the form of the log.
+func formatPartitionValue(t schema.Type, arr arrow.Array, i int) (string, error) {
+	switch a := arr.(type) {
+	case *array.Dictionary:
+		return formatPartitionValue(t, a.Dictionary(), a.GetValueIndex(i))
+	case *array.String:
+		return formatText(a.Value(i))
+	case *array.LargeString:
+		return formatText(a.Value(i))
+	case *array.Int8:
+		return strconv.Itoa(int(a.Value(i))), nil
+	case *array.Int16:
+		return strconv.Itoa(int(a.Value(i))), nil
+	case *array.Int32:
+		return strconv.Itoa(int(a.Value(i))), nil
+	case *array.Int64:
+		return strconv.FormatInt(a.Value(i), 10), nil
+	case *array.Float32:
+		return formatFloat(float64(a.Value(i)), 32), nil
+	case *array.Float64:
+		return formatFloat(a.Value(i), 64), nil
+	case *array.Boolean:
+		return strconv.FormatBool(a.Value(i)), nil
+	case *array.Decimal128:
+		return a.Value(i).ToString(int32(t.(schema.Decimal).Scale)), nil
+	case *array.Date32:
+		days := int64(a.Value(i))
+		if days < firstDay || days > lastDay {
+			return "", fmt.Errorf("a date outside of the years 1 to 9999 cannot be a partition value")
+		}
+		return formatDate(days), nil
+	case *array.Timestamp:
+		return formatTimestamp(t, int64(a.Value(i)))
+	default:
+		return "", fmt.Errorf("%s cannot be a partition value", arr.DataType())
+	}
+}
+
+func formatText(s string) (string, error) {
+	if s == "" {
+		return "", errors.New("the empty string cannot be a partition value, since Delta readers take it for NULL: map it to another value")
+	}
+	return strings.Clone(s), nil
+}
+
+func formatFloat(f float64, bits int) string {
+	switch {
+	case math.IsNaN(f):
+		return "NaN"
+	case math.IsInf(f, 1):
+		return "Infinity"
+	case math.IsInf(f, -1):
+		return "-Infinity"
+	}
+	text := strconv.FormatFloat(f, 'g', -1, bits)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return text
+}
+
+func formatTimestamp(t schema.Type, micro int64) (string, error) {
+	if days := floorDiv(micro, dayMilli*1000); days < firstDay || days > lastDay {
+		return "", fmt.Errorf("a time outside of the years 1 to 9999 cannot be a partition value")
+	}
+	at := time.UnixMicro(micro).UTC()
+	switch {
+	case t == schema.Timestamp:
+		return at.Format(layoutInstant), nil
+	case micro%1e6 == 0:
+		return at.Format(layoutNTZ), nil
+	default:
+		return at.Format(layoutNTZMicro), nil
+	}
+}
+
+// partitionArray is n rows of one partition value in the form of the log; nil and "" are
+// NULL. A timestamp without a zone is taken as UTC.
+func partitionArray(mem memory.Allocator, t schema.Type, text *string, n int) (arrow.Array, error) {
+	at := schema.ArrowType(t)
+	if text == nil || *text == "" {
+		return array.MakeArrayOfNull(mem, at, n), nil
+	}
+	b := array.NewBuilder(mem, at)
+	defer b.Release()
+	b.Reserve(n)
+	one, err := partitionAppender(b, t, *text)
+	if err != nil {
+		return nil, fmt.Errorf("partition value %q is no %s: %w", *text, t, err)
+	}
+	for range n {
+		one()
+	}
+	return b.NewArray(), nil
+}
+
+// partitionAppender parses the value and returns what appends it.
+func partitionAppender(builder array.Builder, t schema.Type, text string) (func(), error) {
+	switch b := builder.(type) {
+	case *array.StringBuilder:
+		return func() { b.Append(text) }, nil
+	case *array.BinaryBuilder:
+		return func() { b.AppendString(text) }, nil
+	case *array.BooleanBuilder:
+		v, err := strconv.ParseBool(text)
+		return func() { b.Append(v) }, err
+	case *array.Int8Builder:
+		v, err := strconv.ParseInt(text, 10, 8)
+		return func() { b.Append(int8(v)) }, err
+	case *array.Int16Builder:
+		v, err := strconv.ParseInt(text, 10, 16)
+		return func() { b.Append(int16(v)) }, err
+	case *array.Int32Builder:
+		v, err := strconv.ParseInt(text, 10, 32)
+		return func() { b.Append(int32(v)) }, err
+	case *array.Int64Builder:
+		v, err := strconv.ParseInt(text, 10, 64)
+		return func() { b.Append(v) }, err
+	case *array.Float32Builder:
+		v, err := strconv.ParseFloat(text, 32)
+		return func() { b.Append(float32(v)) }, err
+	case *array.Float64Builder:
+		v, err := strconv.ParseFloat(text, 64)
+		return func() { b.Append(v) }, err
+	case *array.Date32Builder:
+		v, err := time.Parse(time.DateOnly, text)
+		return func() { b.Append(arrow.Date32(floorDiv(v.Unix(), 86400))) }, err
+	case *array.TimestampBuilder:
+		v, err := parseTimestamp(text)
+		return func() { b.Append(arrow.Timestamp(v.UnixMicro())) }, err
+	case *array.Decimal128Builder:
+		d := t.(schema.Decimal)
+		v, err := parseDecimal(text, d)
+		return func() { b.Append(v) }, err
+	default:
+		return nil, fmt.Errorf("%s cannot be a partition column", t)
+	}
+}
+
+func parseTimestamp(text string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err == nil {
+		return at, nil
+	}
+	return time.Parse(layoutNTZ, text) // takes a fraction too
+}
+
+// parseDecimal reads a decimal in plain notation, exactly.
+func parseDecimal(text string, t schema.Decimal) (decimal128.Num, error) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	fraction = strings.TrimRight(fraction, "0")
+	if len(fraction) > t.Scale {
+		return decimal128.Num{}, fmt.Errorf("more than %d digits behind the point", t.Scale)
+	}
+	digits := whole + fraction + strings.Repeat("0", t.Scale-len(fraction))
+	n, ok := new(big.Int).SetString(digits, 10)
+	if !ok || strings.ContainsAny(text, "_") {
+		return decimal128.Num{}, errors.New("not a number in plain notation")
+	}
+	if len(n.Text(10)) > t.Precision+1 || !decimal128.FromBigInt(n).FitsInPrecision(int32(t.Precision)) {
+		return decimal128.Num{}, fmt.Errorf("more than %d digits", t.Precision)
+	}
+	return decimal128.FromBigInt(n), nil
+}

@@ -1,0 +1,26 @@
+// Package delta reads and writes Delta Lake tables in pure Go.
+//
+// A table is a folder of Parquet files and a log, _delta_log, that says which of
+// them count. One file of the log is one version of the table; a commit is the
+// creation of the next file, and succeeds only if nobody created it first. The
+// rules are those of Delta's PROTOCOL.md; the section names below refer to it.
+//
+// The pieces:
+//
+//   - Table is an opened table. It holds the newest Snapshot it has seen and
+//     commits Changes. It may be used from many goroutines.
+//   - Snapshot is one version of a table, immutable and cheap: it does not hold
+//     the list of files, so its size does not grow with the table.
+//   - Change is one commit as a value. Commit has four outcomes: committed,
+//     already applied, refused with a reason (ConflictError, FencedError,
+//     FeatureError), and unknown. An unknown outcome is read back first, so it
+//     reaches the caller only when reading back failed too.
+//   - Every table feature is honoured or refused by name; see gate.go.
+//
+// The data files are written and read by package data, schemas are in package
+// schema, the log's actions in package action, its files in package replay, and
+// the places where tables live behind package store.
+//
+// This package does not log and starts one goroutine at most: the one that
+// writes a checkpoint after a commit. Table.Close waits for it.
+package delta

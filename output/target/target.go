@@ -1,0 +1,238 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/action"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/data"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
+)
+
+// Spec says how a table is made and written. Comment, Properties and PartitionBy
+// count only when the table is made; a table that exists keeps its own.
+type Spec struct {
+	// Name is the table as the user wrote it, for messages.
+	Name string
+	// Comment is the table's description.
+	Comment string
+	// ColumnComments are comments by column name, ignoring case. They win over
+	// what the schema brings along, and count for columns that are added later.
+	ColumnComments map[string]string
+	// Properties are the table's properties.
+	Properties map[string]string
+	// PartitionBy are the partition columns, ignoring case.
+	PartitionBy []string
+	// Fixed refuses rows with columns that an existing table does not have.
+	Fixed bool
+	// Writer are the choices for data files.
+	Writer data.WriterOptions
+	// Delta are the options of the opened table.
+	Delta delta.Options
+}
+
+// SchemaConflictError reports rows that do not fit into a table, and never will
+// as both stand. It wraps what package schema says of the column.
+type SchemaConflictError struct {
+	Table string
+	Err   error
+}
+
+// Error names the table, the column and both types.
+func (e *SchemaConflictError) Error() string {
+	return fmt.Sprintf("the rows do not fit into table %s: %v", e.Table, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *SchemaConflictError) Unwrap() error { return e.Err }
+
+// Target is one table, which may not exist yet. It is used from one goroutine at
+// a time, except that files may be written by another.
+type Target struct {
+	st    store.Store
+	spec  Spec
+	table *delta.Table // nil until the table exists
+}
+
+// Open opens the table if it is there.
+func Open(ctx context.Context, st store.Store, spec Spec) (*Target, error) {
+	t := &Target{st: st, spec: spec}
+	table, err := delta.Open(ctx, st, spec.Delta)
+	switch {
+	case err == nil:
+		t.table = table
+	case !errors.Is(err, delta.ErrNotTable):
+		return nil, err
+	}
+	return t, nil
+}
+
+// Name is the table as the user wrote it.
+func (t *Target) Name() string { return t.spec.Name }
+
+// Table is the opened table, nil while there is none.
+func (t *Target) Table() *delta.Table { return t.table }
+
+// Snapshot is the newest version seen, nil while there is no table.
+func (t *Target) Snapshot() *delta.Snapshot {
+	if t.table == nil {
+		return nil
+	}
+	return t.table.Snapshot()
+}
+
+// Refresh looks for a table that was made meanwhile, and for newer commits.
+func (t *Target) Refresh(ctx context.Context) error {
+	if t.table == nil {
+		opened, err := Open(ctx, t.st, t.spec)
+		if err != nil {
+			return err
+		}
+		t.table = opened.table
+		return nil
+	}
+	_, err := t.table.Refresh(ctx)
+	return err
+}
+
+// Fit is the schema after rows of the incoming schema are added to base, and
+// whether that differs from base. A nil base is the table's schema; where there is
+// no table either, the incoming schema is what the table will be made with. The
+// error is a [*SchemaConflictError].
+func (t *Target) Fit(base, incoming *schema.Struct) (merged *schema.Struct, changed bool, err error) {
+	incoming = t.withComments(incoming)
+	if base == nil && t.table != nil {
+		base = t.table.Snapshot().Schema()
+	}
+	if base == nil {
+		if err := incoming.Validate(); err != nil {
+			return nil, false, &SchemaConflictError{Table: t.spec.Name, Err: err}
+		}
+		return incoming, false, nil
+	}
+	merged, changed, err = schema.Merge(base, incoming)
+	if err == nil && changed {
+		err = merged.Validate()
+	}
+	if err != nil {
+		return nil, false, &SchemaConflictError{Table: t.spec.Name, Err: err}
+	}
+	if changed && t.spec.Fixed && t.table != nil {
+		return nil, false, &SchemaConflictError{Table: t.spec.Name, Err: fmt.Errorf(
+			"new columns %s, and schema_evolution.enabled is false: add them to the table or allow it",
+			strings.Join(newColumns(base, merged), ", "))}
+	}
+	return merged, changed, nil
+}
+
+// newColumns are the names in merged that have is without.
+func newColumns(have, merged *schema.Struct) []string {
+	var names []string
+	for _, f := range merged.Fields {
+		if have.Index(f.Name) < 0 {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+func (t *Target) withComments(s *schema.Struct) *schema.Struct {
+	if len(t.spec.ColumnComments) == 0 {
+		return s
+	}
+	out := &schema.Struct{Fields: slices.Clone(s.Fields)}
+	for i, f := range out.Fields {
+		for name, comment := range t.spec.ColumnComments {
+			if schema.SameName(name, f.Name) {
+				out.Fields[i] = f.WithComment(comment)
+			}
+		}
+	}
+	return out
+}
+
+// Create makes the table with the schema, or opens the one that somebody made
+// meanwhile if rows of the schema can go into it. It does nothing if the table is
+// open. Extra properties are set beside those of the Spec.
+func (t *Target) Create(ctx context.Context, s *schema.Struct, properties map[string]string) error {
+	if t.table != nil {
+		return nil
+	}
+	all := maps.Clone(properties)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, t.spec.Properties)
+	partitionBy, err := t.partitionColumns(s)
+	if err != nil {
+		return err
+	}
+	table, err := delta.Create(ctx, t.st, delta.Spec{
+		Schema: s, PartitionBy: partitionBy, Properties: all, Comment: t.spec.Comment,
+	}, t.spec.Delta)
+	var conflict *schema.SchemaError
+	if errors.As(err, &conflict) {
+		return &SchemaConflictError{Table: t.spec.Name, Err: conflict}
+	}
+	if err != nil {
+		return err
+	}
+	t.table = table
+	return nil
+}
+
+// partitionColumns are the partition columns in the spelling of the schema: the
+// table's own if it exists.
+func (t *Target) partitionColumns(s *schema.Struct) ([]string, error) {
+	if t.table != nil {
+		return t.table.Snapshot().PartitionColumns(), nil
+	}
+	var names []string
+	for _, name := range t.spec.PartitionBy {
+		f, ok := s.Field(name)
+		if !ok {
+			return nil, &SchemaConflictError{Table: t.spec.Name, Err: fmt.Errorf("partition_by names column %q, which the rows do not have", name)}
+		}
+		names = append(names, f.Name)
+	}
+	return names, nil
+}
+
+// Metadata is the table's metadata with another schema and some properties set,
+// for a delta.Change; nil if neither differs from what the snapshot has.
+func Metadata(s *delta.Snapshot, merged *schema.Struct, properties map[string]string) *action.Metadata {
+	m := s.Metadata()
+	changed := false
+	if merged != nil && !schema.Equal(s.Schema(), merged) {
+		m.SchemaString = merged.JSON()
+		changed = true
+	}
+	for name, value := range properties {
+		if have, ok := m.Configuration[name]; ok && have == value {
+			continue
+		}
+		if m.Configuration == nil {
+			m.Configuration = map[string]string{}
+		}
+		m.Configuration[name] = value
+		changed = true
+	}
+	if !changed {
+		return nil
+	}
+	return &m
+}
+
+// Close waits for what the table does in the background.
+func (t *Target) Close(ctx context.Context) error {
+	if t.table == nil {
+		return nil
+	}
+	return t.table.Close(ctx)
+}
