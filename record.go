@@ -75,6 +75,7 @@ type Envelope struct {
 	Instance         string        `json:"capture_instance"`
 	Generation       int           `json:"generation"`
 	Window           Window        `json:"window"`
+	Attempt          int64         `json:"attempt"`            // differs between two reads of a window: parts of two attempts never belong together
 	Part             int           `json:"part"`               // 0, 1, 2 … within the window
 	Last             bool          `json:"last"`               // the window is complete with this part
 	PrevDataLSN      LSN           `json:"prev_data_lsn"`      // end of this table's window with rows before this one

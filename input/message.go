@@ -24,7 +24,7 @@ func (r *read) envelope(server sqlserver.Server, part sqlserver.Part) mssqlcdc.E
 		Server:  server.Name, Database: server.Database,
 		Table: r.table.id, Instance: r.instance.Name,
 		Generation: state.Generation,
-		Window:     part.Window, Part: part.Index, Last: part.Last,
+		Window:     part.Window, Attempt: r.attempt, Part: part.Index, Last: part.Last,
 		PrevDataLSN:  r.prev,
 		CompleteFrom: state.CompleteFrom, CompleteFromTime: state.CompleteFromTime,
 	}

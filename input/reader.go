@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redpanda-data/benthos/v4/public/service"
@@ -22,6 +23,8 @@ type reader struct {
 	open    opener
 	store   *checkpoint.Store
 	state   *mssqlcdc.RunState // nil outside rpconnect-mssqlcdc
+
+	attempts atomic.Int64
 
 	mu     sync.Mutex
 	source source
@@ -98,7 +101,7 @@ func (r *reader) connect(ctx context.Context) (err error) {
 		config: r.config, source: source, setup: setup, log: r.log, metrics: r.metrics,
 		fatal: r.fail, report: r.report,
 		tables: tables, flight: newFlight(r.config.checkpointLimit),
-		nacked: make(chan error, 1), out: make(chan delivery),
+		attempts: &r.attempts, nacked: make(chan error, 1), out: make(chan delivery),
 	}
 	r.stream.start(r.ctx)
 	return nil
@@ -163,8 +166,28 @@ func (r *reader) ReadBatch(ctx context.Context) (service.MessageBatch, service.A
 	if r.ctx.Err() != nil {
 		return nil, nil, service.ErrNotConnected
 	}
+	if sqlserver.Classify(stream.err) == sqlserver.Transient {
+		return nil, nil, r.disconnect(stream.err)
+	}
 	r.fail(stream.err)
 	return nil, nil, r.drained(ctx, stream)
+}
+
+// disconnect gives up the connections after the source was out of reach for a
+// while. The engine connects again, and is not ready until that succeeds.
+func (r *reader) disconnect(cause error) error {
+	r.log.Errorf("Connection to SQL Server lost: %v", cause)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	source := r.source
+	r.stream, r.source = nil, nil
+	if source == nil {
+		return service.ErrNotConnected
+	}
+	if err := source.Close(); err != nil {
+		r.log.Debugf("Closing a lost connection: %v", err)
+	}
+	return service.ErrNotConnected
 }
 
 // drained stops the stream after a fatal condition and says how the input ends.

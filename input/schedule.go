@@ -26,6 +26,7 @@ type scheduler struct {
 	foundAt  time.Time
 	turn     int // where the round of tables goes on
 	retry    backoff
+	failures int // polls in a row that failed
 }
 
 // read is a window that is being read.
@@ -35,6 +36,7 @@ type read struct {
 	window   mssqlcdc.Window
 	head     sqlserver.Head
 	events   []mssqlcdc.Fact
+	attempt  int64
 	prev     mssqlcdc.LSN // end of the table's last window with rows before this one
 	parts    chan sqlserver.Part
 	err      error // set before parts is closed
@@ -68,6 +70,10 @@ func (s *scheduler) run(ctx context.Context) error {
 	}
 }
 
+// maxFailures is how many polls in a row may fail before the input counts as
+// disconnected, which is what the readiness probe asks for.
+const maxFailures = 3
+
 // recover waits after an error that trying again may cure.
 func (s *scheduler) recover(ctx context.Context, err error) (bool, error) {
 	if ctx.Err() != nil {
@@ -75,7 +81,8 @@ func (s *scheduler) recover(ctx context.Context, err error) (bool, error) {
 	}
 	class := sqlserver.Classify(err)
 	s.metrics.errors.Incr(1, className(class))
-	if class != sqlserver.Transient {
+	s.failures++
+	if class != sqlserver.Transient || s.failures >= maxFailures {
 		return false, err
 	}
 	pause := s.retry.step()
@@ -116,6 +123,7 @@ func (s *scheduler) pollIfDue(ctx context.Context) error {
 		return err
 	}
 	s.retry.reset()
+	s.failures = 0
 	return nil
 }
 
@@ -195,7 +203,7 @@ func (s *scheduler) moved(ctx context.Context, t *table, m sqlserver.Movement, n
 }
 
 func (s *scheduler) newRead(t *table, window mssqlcdc.Window) *read {
-	return &read{table: t, instance: t.layout.Instance, window: window, head: s.head, prev: t.sentData, parts: make(chan sqlserver.Part, 1)}
+	return &read{table: t, instance: t.layout.Instance, window: window, attempt: s.attempts.Add(1), head: s.head, prev: t.sentData, parts: make(chan sqlserver.Part, 1)}
 }
 
 // startReads starts a window of each table that moved, as many as may run.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redpanda-data/benthos/v4/public/service"
@@ -31,10 +32,11 @@ type stream struct {
 	fatal   func(error) // the run cannot go on
 	report  func(error) // a table was isolated
 
-	tables []*table
-	target *mssqlcdc.LSN // where a bounded run ends, once known
-	flight *flight
-	nacked chan error // holds the first nack of an epoch
+	tables   []*table
+	target   *mssqlcdc.LSN // where a bounded run ends, once known
+	flight   *flight
+	attempts *atomic.Int64 // windows read so far, over all streams of the input
+	nacked   chan error    // holds the first nack of an epoch
 
 	out  chan delivery // closed when nothing follows
 	stop context.CancelFunc

@@ -25,8 +25,10 @@ func newEachRow(conf *service.ParsedConfig) (*eachRow, error) {
 	return &eachRow{processors: processors}, nil
 }
 
-// rowKey is the key of a row's number in the context of its message.
-type rowKey struct{}
+// metaRow holds a row's number in its batch. Metadata is what processors keep with
+// a message's content; a message's context is not: after a filter the engine
+// gives the messages behind it each other's.
+const metaRow = "mssql_cdc_row"
 
 // ProcessBatch replaces each record batch by what its rows became.
 func (e *eachRow) ProcessBatch(ctx context.Context, batch service.MessageBatch) ([]service.MessageBatch, error) {
@@ -70,7 +72,7 @@ func (e *eachRow) explode(ctx context.Context, message *service.Message, record 
 	if record.NumRows() == 0 {
 		return message, nil
 	}
-	left, err := e.run(ctx, rowMessages(ctx, message, record))
+	left, err := e.run(ctx, rowMessages(message, record))
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +95,8 @@ func (e *eachRow) explode(ctx context.Context, message *service.Message, record 
 }
 
 // rowMessages makes one message per row with the metadata of format rows on top of
-// the batch's own. The row's number travels in the context, which processors keep.
-func rowMessages(ctx context.Context, message *service.Message, record *mssqlcdc.RecordBatch) service.MessageBatch {
+// the batch's own, and the row's number.
+func rowMessages(message *service.Message, record *mssqlcdc.RecordBatch) service.MessageBatch {
 	read := mssqlcdc.RowReader(record.Record(), mssqlcdc.FirstCaptured)
 	batch := make(service.MessageBatch, 0, record.NumRows())
 	var template *service.Message
@@ -106,9 +108,9 @@ func rowMessages(ctx context.Context, message *service.Message, record *mssqlcdc
 			template.MetaDelete(mssqlcdc.MetaRows)
 			change.SharedMeta(func(key, value string) { template.MetaSetMut(key, value) })
 		}
-		// A copy first: a message and what WithContext makes of it share their body.
-		row := template.Copy().WithContext(context.WithValue(ctx, rowKey{}, i))
+		row := template.Copy()
 		row.SetStructuredMut(read(i))
+		row.MetaSetMut(metaRow, i)
 		change.PositionMeta(func(key, value string) { row.MetaSetMut(key, value) })
 		batch = append(batch, row)
 	}
@@ -128,9 +130,10 @@ func survivors(batch service.MessageBatch) ([]survivor, error) {
 		if err := message.GetError(); err != nil {
 			return nil, fmt.Errorf("a row failed: %w", err)
 		}
-		number, ok := message.Context().Value(rowKey{}).(int)
+		value, _ := message.MetaGetMut(metaRow)
+		number, ok := value.(int)
 		if !ok {
-			return nil, errors.New("a processor made a message that is no row of the batch")
+			return nil, fmt.Errorf("a processor made a message that is no row of the batch, or removed the metadata %s of a row", metaRow)
 		}
 		body, err := message.AsStructured()
 		if err != nil {

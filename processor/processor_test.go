@@ -169,6 +169,7 @@ func TestEachRowFailsTheBatch(t *testing.T) {
 		"a row that fails":             {`mapping: 'root = if this.id == 2 { throw("bad row") } else { this }'`, "bad row"},
 		"a value that loses digits":    {`mutation: 'root.amount = "1.005"'`, "more digits after the point"},
 		"a row that became several":    {`unarchive: {format: lines}`, ""},
+		"metadata that was removed":    {`mapping: 'meta = deleted()'`, "removed the metadata"},
 		"a body that is no object":     {`mapping: 'root = this.id'`, "want an object"},
 		"an added field of two types":  {`mutation: 'root.x = if this.id == 1 { "a" } else { true }'`, "give it one type"},
 		"an integer that does not fit": {`mutation: 'root.id = 99999999999'`, "does not fit"},

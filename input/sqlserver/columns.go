@@ -46,6 +46,9 @@ func (c *Client) Columns(ctx context.Context, instance mssqlcdc.CaptureInstance,
 	if err != nil {
 		return Layout{}, err
 	}
+	if !withCommandID {
+		c.notices.add(fmt.Sprintf("the change table of capture instance %s has no __$command_id: rows of one transaction are ordered by __$seqval, which can put an insert before the delete that it follows; a new capture instance has the column (KB 3030352)", instance.Name))
+	}
 	return layoutOf(instance, all, withCommandID, options)
 }
 

@@ -37,8 +37,8 @@ type Config struct {
 	// LockTimeout bounds how long a statement waits for a lock. Zero means 30 s, negative waits without limit.
 	LockTimeout time.Duration
 
-	// Dialer replaces the network, for tests (net.Pipe) and proxies. Addresses arrive resolved unless it implements
-	// the driver's HostDialer. Nil means TCP with keep-alive.
+	// Dialer replaces the network, for tests (net.Pipe), tunnels and proxies. It gets the host as the connection string
+	// names it, unresolved; the same name is what TLS verifies, whatever is dialled. Nil means TCP with keep-alive.
 	Dialer Dialer
 
 	// Reader names the read path: "auto" (the default) takes the fastest that fits, "driver" the driver's rows.

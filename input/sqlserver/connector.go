@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,7 +50,7 @@ func newConnector(config Config, connection dsn.Connection) (*connector, error) 
 		// Wait for locks no longer than told, and see committed rows only.
 		session: fmt.Sprintf("SET LOCK_TIMEOUT %d; SET TRANSACTION ISOLATION LEVEL READ COMMITTED", lockTimeoutMS(config.LockTimeout)),
 	}
-	inner.Dialer = c.dialer(config.Dialer, params.KeepAlive)
+	inner.Dialer = newDialer(config.Dialer, params, c.sockets)
 	return c, nil
 }
 
@@ -170,135 +169,4 @@ func (d *dialled) close() {
 	if d.socket != nil {
 		d.socket.closeNow()
 	}
-}
-
-// dialer wraps what is dialled. It implements the driver's HostDialer exactly if the given one does, because the driver
-// then leaves names unresolved.
-func (c *connector) dialer(given Dialer, keepAlive time.Duration) mssql.Dialer {
-	if given == nil {
-		given = &net.Dialer{KeepAlive: keepAlive}
-	}
-	wrapped := &wrappingDialer{dialer: given, sockets: c.sockets}
-	if named, ok := given.(mssql.HostDialer); ok {
-		return &wrappingHostDialer{wrappingDialer: wrapped, named: named}
-	}
-	return wrapped
-}
-
-type wrappingDialer struct {
-	dialer  Dialer
-	sockets *socketSet
-}
-
-// DialContext dials and keeps the socket. SQL Server Browser is asked over UDP: that socket is the driver's alone.
-func (d *wrappingDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	raw, err := d.dialer.DialContext(ctx, network, addr)
-	if err != nil || network == "udp" {
-		return raw, err
-	}
-	s := d.sockets.add(raw)
-	if holder, ok := ctx.Value(dialledKey{}).(*dialled); ok {
-		holder.set(s)
-	}
-	return s, nil
-}
-
-type wrappingHostDialer struct {
-	*wrappingDialer
-
-	named mssql.HostDialer
-}
-
-// HostName implements the driver's HostDialer.
-func (d *wrappingHostDialer) HostName() string { return d.named.HostName() }
-
-// socket is a connection whose reads and writes end after a silence, and that can be closed from anywhere.
-type socket struct {
-	net.Conn
-
-	set     *socketSet
-	silence time.Duration
-	closing sync.Once
-	err     error
-}
-
-// Read waits for the server no longer than the silence that is allowed. The driver reads only while it waits for a
-// response, so a consumer that is slow does not count.
-func (s *socket) Read(p []byte) (int, error) {
-	if err := s.SetReadDeadline(time.Now().Add(s.silence)); err != nil {
-		return 0, err
-	}
-	return s.Conn.Read(p)
-}
-
-// Write is bounded like Read: a peer that is gone stops taking bytes.
-func (s *socket) Write(p []byte) (int, error) {
-	if err := s.SetWriteDeadline(time.Now().Add(s.silence)); err != nil {
-		return 0, err
-	}
-	return s.Conn.Write(p)
-}
-
-// Close closes once; later calls have the first one's result.
-func (s *socket) Close() error {
-	s.closing.Do(func() {
-		s.err = s.Conn.Close()
-		s.set.remove(s)
-	})
-	return s.err
-}
-
-// closeNow is Close for places that have nobody to tell.
-func (s *socket) closeNow() { _ = s.Close() }
-
-// socketSet is all open sockets of a client.
-type socketSet struct {
-	silence time.Duration
-
-	mu     sync.Mutex
-	open   map[*socket]struct{}
-	closed bool
-}
-
-func newSocketSet(silence time.Duration) *socketSet {
-	return &socketSet{silence: silence, open: map[*socket]struct{}{}}
-}
-
-func (s *socketSet) add(raw net.Conn) *socket {
-	added := &socket{Conn: raw, set: s, silence: s.silence}
-	s.mu.Lock()
-	closed := s.closed
-	s.open[added] = struct{}{}
-	s.mu.Unlock()
-	if closed {
-		added.closeNow()
-	}
-	return added
-}
-
-func (s *socketSet) remove(gone *socket) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, gone)
-}
-
-// closeAll closes every socket, and those that are added later.
-func (s *socketSet) closeAll() {
-	s.mu.Lock()
-	s.closed = true
-	open := make([]*socket, 0, len(s.open))
-	for o := range s.open {
-		open = append(open, o)
-	}
-	s.mu.Unlock()
-	for _, o := range open {
-		o.closeNow()
-	}
-}
-
-// count is the number of open sockets.
-func (s *socketSet) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.open)
 }

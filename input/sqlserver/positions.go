@@ -206,26 +206,33 @@ func (c *Client) CheckRetention(ctx context.Context, cursor Cursor) error {
 	return c.guard(ctx, cursor, low, time.Time{}, false)
 }
 
-// guard compares a low watermark with a position. The comparison is strict: a range that begins at min_lsn is whole.
+// guard compares a low watermark with a position, and finds out why there is none.
 func (c *Client) guard(ctx context.Context, cursor Cursor, low mssqlcdc.LSN, lowTime time.Time, during bool) error {
-	loss := &DataLossError{
-		Instance: cursor.Instance.Name, Table: cursor.Instance.Table,
-		From: cursor.After.Next(), MinLSN: low, MinTime: lowTime, During: during,
+	if !low.IsZero() {
+		return purged(cursor, low, lowTime, during)
 	}
-	if low.IsZero() {
-		err := c.Diagnose(ctx, cursor.Instance)
-		if errors.Is(err, ErrUnknownInstance) {
-			loss.Reason = "the capture instance is gone (dropped, or CDC was disabled), and its changes with it"
-			return loss
-		}
+	err := c.Diagnose(ctx, cursor.Instance)
+	if !errors.Is(err, ErrUnknownInstance) {
 		return err
 	}
-	if loss.From.Less(low) {
-		loss.Reason = "CDC clean-up purged them"
-		if during {
-			loss.Reason = "CDC clean-up purged them while they were read"
-		}
-		return loss
+	return &DataLossError{
+		Instance: cursor.Instance.Name, Table: cursor.Instance.Table, From: cursor.After.Next(), During: during,
+		Reason: "the capture instance is gone (dropped, or CDC was disabled), and its changes with it",
 	}
-	return nil
+}
+
+// purged compares a low watermark with a position. The comparison is strict: a range that begins at min_lsn is whole.
+func purged(cursor Cursor, low mssqlcdc.LSN, lowTime time.Time, during bool) error {
+	from := cursor.After.Next()
+	if !from.Less(low) {
+		return nil
+	}
+	reason := "CDC clean-up purged them"
+	if during {
+		reason = "CDC clean-up purged them while they were read"
+	}
+	return &DataLossError{
+		Instance: cursor.Instance.Name, Table: cursor.Instance.Table, From: from,
+		MinLSN: low, MinTime: lowTime, During: during, Reason: reason,
+	}
 }

@@ -64,8 +64,8 @@ var (
 	errHalted = errors.New("the window has ended")
 )
 
-// helper works on a connection of its own. Waiting for one does not hold up the window: the first connection reads on
-// alone, and when the window is tiled before the helper got one, it is not needed.
+// helper works on a connection of its own. Waiting for one does not hold up the window, and not getting one does not fail
+// it: the first connection reads on alone. When the window is tiled before the helper got one, it is not needed.
 func (r *reading) helper(ctx context.Context, t *tiler) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -91,10 +91,10 @@ func (r *reading) helper(ctx context.Context, t *tiler) error {
 		}
 		return err
 	})
-	if t.tiled.Err() != nil && !errors.Is(err, errSubrange) {
-		return nil // whatever it was, every sub-range was claimed by others
+	if errors.Is(err, errSubrange) {
+		return err
 	}
-	return err
+	return nil // whatever it was, the others claim every sub-range
 }
 
 // errSubrange marks the failure of a sub-range that was claimed, without which the window has a hole.
@@ -156,6 +156,7 @@ func (r *reading) drain(ctx context.Context, s *stream, yield func(Part, error) 
 type stream struct {
 	from, to mssqlcdc.LSN
 	step     int64
+	full     bool // it spans the whole step, not only what was left of the window
 	batches  chan fetch.Batch
 	complete bool // set before batches is closed: every row went in
 }
@@ -234,7 +235,7 @@ func (t *tiler) take(ctx context.Context, conn *sql.Conn) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	if full && bound.Less(end) {
+	if s.full = full; full && bound.Less(end) {
 		s.to = bound
 	}
 	t.next = s.to.Next()
@@ -287,9 +288,12 @@ func (t *tiler) read(ctx context.Context, conn *sql.Conn, s *stream) error {
 	if err != nil {
 		return err
 	}
+	s.complete = true
+	if !s.full {
+		return nil
+	}
 	parts := max(float64(rows)/float64(t.r.limits.PartRows), float64(size)/float64(t.r.limits.PartBytes))
 	t.r.pace.learn(s.step, parts, queueParts)
-	s.complete = true
 	return nil
 }
 

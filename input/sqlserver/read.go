@@ -27,8 +27,9 @@ func (c *Client) Read(ctx context.Context, request ReadRequest) iter.Seq2[Part, 
 			err = r.run(ctx, yield)
 		}
 		if err != nil && !errors.Is(err, errStopped) {
+			// Explaining asks the server, so it waits until the connections are given back.
 			yield(Part{}, fmt.Errorf("reading change table %s, window %s: %w",
-				changeTable(request.Layout.Instance.Name), request.Plan.Window, err))
+				changeTable(request.Layout.Instance.Name), request.Plan.Window, c.explainRead(ctx, request, err)))
 		}
 	}
 }
@@ -124,7 +125,7 @@ var errCut = errors.New("a limit ended the window")
 func (r *reading) each(ctx context.Context, conn *sql.Conn, from, to mssqlcdc.LSN, use func(fetch.Batch) error) error {
 	for batch, err := range r.client.fetcher.Fetch(ctx, conn, r.shape.statement(from, to, r.limits)) {
 		if err != nil {
-			return r.client.explainRead(ctx, r.request, err)
+			return err
 		}
 		if err := use(batch); err != nil {
 			return err

@@ -3,8 +3,11 @@ package sqlserver
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
+
+	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
 )
 
 // The guard's statements. The time of the low watermark is that of the first commit at or after it: an instance's first
@@ -65,7 +68,7 @@ func (r *reading) guard(ctx context.Context, conn *sql.Conn, after bool) (waits 
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("asking for min_lsn: %w", cdcDisabled(err))
+		return 0, fmt.Errorf("asking for min_lsn: %w", err)
 	}
 	if !after {
 		r.metrics.RTT = float64(time.Since(begin).Microseconds()) / 1000
@@ -79,8 +82,18 @@ func (r *reading) guard(ctx context.Context, conn *sql.Conn, after bool) (waits 
 	}
 	r.metrics.MinLSN = low
 	waits, _ = row.number("waits")
-	cursor := Cursor{Instance: instance, After: r.request.Plan.Window.Start}
-	return waits, r.client.guard(ctx, cursor, low, r.metrics.MinLSNTime, after)
+	if low.IsZero() {
+		return 0, errNoWatermark
+	}
+	return waits, purged(r.request.cursor(), low, r.metrics.MinLSNTime, after)
+}
+
+// errNoWatermark says that min_lsn is zero, which has several reasons. It never leaves the package.
+var errNoWatermark = errors.New("the instance has no low watermark")
+
+// cursor is the position that the window continues.
+func (r ReadRequest) cursor() Cursor {
+	return Cursor{Instance: r.Layout.Instance, After: r.Plan.Window.Start}
 }
 
 func (r *reading) addWait(milliseconds int64) {
@@ -111,12 +124,17 @@ func (c *Client) explainRead(ctx context.Context, request ReadRequest, err error
 		return withCause(ctx, err)
 	}
 	instance := request.Layout.Instance
-	explained := c.explain(ctx, instance, err)
-	if Classify(explained) == Schema && serverNumber(err, 208) {
+	switch {
+	case errors.Is(err, errNoWatermark):
+		if err := c.guard(ctx, request.cursor(), mssqlcdc.LSN{}, time.Time{}, false); err != nil {
+			return err
+		}
+		return fmt.Errorf("capture instance %s: %w", instance.Name, ErrNotYetCaptured) // and has by now
+	case serverNumber(err, 208):
 		return &DataLossError{
 			Instance: instance.Name, Table: instance.Table, From: request.Plan.Window.From(), During: true,
 			Reason: "its change table is gone (dropped, or CDC was disabled)",
 		}
 	}
-	return explained
+	return c.explain(ctx, instance, err)
 }

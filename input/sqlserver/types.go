@@ -77,8 +77,10 @@ func (t sqlType) kind() (fetch.Column, bool) {
 		return fetch.Column{Kind: fetch.TimeOfDay}, true
 	case "uniqueidentifier":
 		return fetch.Column{Kind: fetch.GUID}, true
-	case "char", "varchar", "nchar", "nvarchar", "text", "ntext", "xml", "sysname":
+	case "char", "varchar", "nchar", "nvarchar", "text", "ntext", "sysname":
 		return fetch.Column{Kind: fetch.Text}, true
+	case "xml":
+		return fetch.Column{Kind: fetch.XML}, true
 	case "binary", "varbinary", "image", "timestamp", "rowversion":
 		return fetch.Column{Kind: fetch.Binary}, true
 	}

@@ -29,7 +29,7 @@ type window struct {
 
 // same tells whether a part belongs to the window.
 func (w *window) same(env mssqlcdc.Envelope) bool {
-	return w.env.Window.Start == env.Window.Start && w.env.Generation == env.Generation && w.env.Table == env.Table
+	return w.env.Attempt == env.Attempt && w.env.Window.Start == env.Window.Start && w.env.Generation == env.Generation && w.env.Table == env.Table
 }
 
 // is tells whether a part is the one that came last.

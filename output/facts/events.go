@@ -82,7 +82,7 @@ func (w *Writer) read(ctx context.Context, names []string, yield func(texts []st
 // target and they all name one other, as a table has that was given by its name
 // there and by its path here. Zero is that nothing was found.
 func (w *Writer) LastEnd(ctx context.Context, target, appID string) (mssqlcdc.LSN, error) {
-	ends := map[string]mssqlcdc.LSN{}   // by target
+	ends := map[string]mssqlcdc.LSN{}  // by target
 	byApp := map[string]mssqlcdc.LSN{} // of the application's rows, by target
 	var invalid error
 	names := []string{colAppID, colTarget, colEvent, colEndLSN, colMaxLSN}

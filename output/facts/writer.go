@@ -47,7 +47,8 @@ type Writer struct {
 
 	mu      sync.Mutex
 	pending []row
-	seen    map[string]time.Time  // by key: when its last window row was taken
+	seen    map[string]time.Time  // by application and target: when the last window row was taken
+	taken   map[string]int64      // by key: the highest batch id that was ever taken
 	known   map[eventKey]struct{} // events in the table or pending; nil until an event comes
 
 	// flush is the right to write to the table.
@@ -97,12 +98,25 @@ func Open(ctx context.Context, st store.Store, cfg Config) (*Writer, error) {
 				"table property %s is %s, and this release knows %d: use a newer release", PropForeignMinVersion, text, foreignSchemaVersion)})
 		}
 	}
-	return &Writer{cfg: cfg, target: t, seen: map[string]time.Time{}, flush: make(chan struct{}, 1)}, nil
+	return &Writer{cfg: cfg, target: t, seen: map[string]time.Time{}, taken: map[string]int64{}, flush: make(chan struct{}, 1)}, nil
 }
 
-// Watermark is the highest batch id of the key whose facts are in the table.
+// Watermark is the highest batch id of the key whose facts are in the table, or
+// were given to this writer.
 func (w *Writer) Watermark(key string) (int64, bool) {
-	return w.target.Snapshot().AppVersion(key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	written, inTable := w.target.Snapshot().AppVersion(key)
+	taken, given := w.taken[key]
+	return max(written, taken), inTable || given
+}
+
+// take makes a row pending. The caller holds mu.
+func (w *Writer) take(key string, fact mssqlcdc.Fact) {
+	w.pending = append(w.pending, row{key, fact})
+	if fact.BatchID != nil {
+		w.taken[key] = max(w.taken[key], *fact.BatchID)
+	}
 }
 
 // AddWindow takes the row of a window. That of an idle one is dropped if the key
@@ -117,7 +131,7 @@ func (w *Writer) AddWindow(key string, fact mssqlcdc.Fact, idle bool) {
 		return
 	}
 	w.seen[at] = now
-	w.pending = append(w.pending, row{key, fact})
+	w.take(key, fact)
 }
 
 // AddEvents takes the rows of events, but for those that the table has. The first
@@ -141,7 +155,7 @@ func (w *Writer) AddEvents(ctx context.Context, key string, events []mssqlcdc.Fa
 			continue
 		}
 		w.known[id] = struct{}{}
-		w.pending = append(w.pending, row{key, events[i]})
+		w.take(key, events[i])
 		added++
 	}
 	return added, nil

@@ -93,7 +93,7 @@ func (t *Table) Stage(ctx context.Context, rows []map[string]any, key *int64) (*
 		return nil, err
 	}
 	if len(incoming.Fields) == 0 {
-		return nil, fmt.Errorf("table %s: the rows have no column with a value", t.target.Name())
+		return nil, &target.SchemaConflictError{Table: t.target.Name(), Err: errors.New("they have no column with a value")}
 	}
 	merged, _, err := t.target.Fit(nil, incoming)
 	if err != nil {

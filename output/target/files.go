@@ -2,6 +2,7 @@ package target
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,7 +16,10 @@ import (
 
 // Writer writes rows to data files that belong to nobody until a commit names
 // them. It is used from one goroutine at a time.
-type Writer struct{ w *data.Writer }
+type Writer struct {
+	w     *data.Writer
+	table string
+}
 
 // NewWriter makes a writer for rows of a schema that [Target.Fit] gave, which may
 // have columns that the table gets with the commit. The context covers everything
@@ -37,15 +41,23 @@ func (t *Target) NewWriter(ctx context.Context, s *schema.Struct) (*Writer, erro
 	if codec := properties[delta.PropCompression]; codec != "" && o.Compression == "" {
 		o.Compression = data.Compression(strings.ToLower(codec))
 	}
-	w, err := data.NewWriter(ctx, t.st, s, o)
+	w, err := data.NewWriter(ctx, marking{t.st}, s, o)
 	if err != nil {
 		return nil, fmt.Errorf("writing to table %s: %w", t.spec.Name, err)
 	}
-	return &Writer{w: w}, nil
+	return &Writer{w: w, table: t.spec.Name}, nil
 }
 
-// Write adds the rows of a record; see data.Writer.
-func (w *Writer) Write(record arrow.RecordBatch) error { return w.w.Write(record) }
+// Write adds the rows of a record; see data.Writer. Rows that the table cannot take,
+// such as a NULL in a column that is not nullable, are a [*SchemaConflictError].
+func (w *Writer) Write(record arrow.RecordBatch) error {
+	err := w.w.Write(record)
+	var fault *storeFault
+	if err == nil || errors.As(err, &fault) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &SchemaConflictError{Table: w.table, Err: err}
+}
 
 // Close finishes the files and returns them as add actions. They are complete and
 // durable.

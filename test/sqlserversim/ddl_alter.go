@@ -137,7 +137,7 @@ func (s *session) alterDrop(ctx context.Context, tx *engine.Tx, t *engine.Table,
 			if d.IfExists {
 				continue
 			}
-			return message(4924, "DROP COLUMN", name, def.Name)
+			return message(4924, "ALTER TABLE DROP COLUMN", name, def.Name)
 		}
 		if constraint, e := extraOfColumn(&def.Columns[i]).defaultOf(); e != nil {
 			return message(5074, "object", constraint, name)

@@ -3,6 +3,7 @@ package sqlserversim
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/sqlserversim/engine"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/sqlerr"
@@ -48,6 +49,8 @@ func engineMessage(number int32) (class, state uint8, text string, ok bool) {
 		return 14, 1, "The target database, '%v', is participating in an availability group and is currently not accessible for queries. Either data movement is suspended or the availability replica is not enabled for read access. To allow read-only access to this and other databases in the availability group, enable read access to one or more secondary availability replicas in the group.  For more information, see the ALTER AVAILABILITY GROUP statement in SQL Server Books Online.", true
 	case 983:
 		return 14, 1, "Unable to access availability database '%v' because the database replica is not in the PRIMARY or SECONDARY role. Connections to an availability database is permitted only when the database replica is in the PRIMARY or SECONDARY role. Try the operation again later.", true
+	case 1020:
+		return 15, 1, "Sub-entity lists (such as column or security expressions) cannot be specified for entity-level permissions.", true
 	case 1088:
 		return 16, 12, "Cannot find the object \"%v\" because it does not exist or you do not have permissions.", true
 	case 1205:
@@ -60,6 +63,12 @@ func engineMessage(number int32) (class, state uint8, text string, ok bool) {
 		return 16, 1, "Column already has a DEFAULT bound to it.", true
 	case 1801:
 		return 16, 3, "Database '%v' already exists. Choose a different database name.", true
+	case 1902:
+		return 16, 3, "Cannot create more than one clustered index on table '%v'. Drop the existing clustered index '%v' before creating another.", true
+	case 1911:
+		return 16, 1, "Column name '%v' does not exist in the target table or view.", true
+	case 1913:
+		return 16, 1, "The operation failed because an index or statistics with name '%v' already exists on table '%v'.", true
 	case 2601:
 		return 14, 1, "Cannot insert duplicate key row in object '%v' with unique index '%v'. The duplicate key value is (%v).", true
 	case 2627:
@@ -78,6 +87,8 @@ func engineMessage(number int32) (class, state uint8, text string, ok bool) {
 		return 16, 62, "Could not find stored procedure '%v'.", true
 	case 3701:
 		return 11, 5, "Cannot %v the %v '%v', because it does not exist or you do not have permission.", true
+	case 3702:
+		return 16, 3, "Cannot drop database \"%v\" because it is currently in use.", true
 	case 3728:
 		return 16, 1, "'%v' is not a constraint.", true
 	case 3729:
@@ -108,6 +119,8 @@ func engineMessage2(number int32) (class, state uint8, text string, ok bool) {
 		return 11, 1, "Cannot open database \"%v\" requested by the login. The login failed.", true
 	case 4711:
 		return 16, 1, "Cannot truncate table '%v' because it is published for replication or enabled for Change Data Capture.", true
+	case 4613:
+		return 16, 1, "Grantor does not have GRANT permission.", true
 	case 4701:
 		return 16, 1, "Cannot find the object \"%v\" because it does not exist or you do not have permissions.", true
 	case 4901:
@@ -117,9 +130,11 @@ func engineMessage2(number int32) (class, state uint8, text string, ok bool) {
 	case 4922:
 		return 16, 9, "ALTER TABLE %v %v failed because one or more objects access this column.", true
 	case 4924:
-		return 16, 1, "ALTER TABLE %v failed because column '%v' does not exist in table '%v'.", true
+		return 16, 1, "%v failed because column '%v' does not exist in table '%v'.", true
 	case 4928:
 		return 16, 1, "Cannot alter column '%v' because it is '%v'.", true
+	case 5011:
+		return 14, 5, "User does not have permission to alter database '%v', the database does not exist, or the database is not in a state that allows access checks.", true
 	case 5074:
 		return 16, 1, "The %v '%v' is dependent on column '%v'.", true
 	case 6005:
@@ -130,6 +145,8 @@ func engineMessage2(number int32) (class, state uint8, text string, ok bool) {
 		return 16, 1, "Process ID %v is not an active process ID.", true
 	case 6401:
 		return 16, 1, "Cannot roll back %v. No transaction or savepoint of that name was found.", true
+	case 7139:
+		return 16, 1, "Length of LOB data (%v) to be replicated exceeds configured maximum %v.", true
 	case 8102:
 		return 16, 1, "Cannot update identity column '%v'.", true
 	case 8115:
@@ -138,6 +155,8 @@ func engineMessage2(number int32) (class, state uint8, text string, ok bool) {
 		return 16, 1, "Divide by zero error encountered.", true
 	case 8144:
 		return 16, 2, "Procedure or function %v has too many arguments specified.", true
+	case 8147:
+		return 16, 1, "Could not create IDENTITY attribute on nullable column '%v', table '%v'.", true
 	case 9002:
 		return 17, 2, "The transaction log for database '%v' is full due to '%v'.", true
 	case 10928:
@@ -152,6 +171,8 @@ func engineMessage2(number int32) (class, state uint8, text string, ok bool) {
 		return 16, 1, "The server principal '%v' already exists.", true
 	case 15009:
 		return 16, 1, "The object '%v' does not exist in database '%v' or is invalid for this operation.", true
+	case 15144:
+		return 16, 1, "The role has members. It must be empty before it can be dropped.", true
 	case 15151:
 		return 16, 1, "Cannot find the %v '%v', because it does not exist or you do not have permission.", true
 	case 15247:
@@ -185,8 +206,8 @@ func message(number int32, args ...any) *sqlerr.Error {
 	if !ok {
 		return sqlerr.New(number, 16, 1, "%s", fmt.Sprintf("Message %d, of which the simulator has no text. Arguments: %v", number, args))
 	}
-	if len(args) > 0 {
-		text = fmt.Sprintf(text, args...)
+	if n := strings.Count(text, "%v"); n > 0 && len(args) >= n {
+		text = fmt.Sprintf(text, args[:n]...)
 	}
 	return &sqlerr.Error{Number: number, Class: class, State: state, Message: text}
 }

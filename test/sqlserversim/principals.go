@@ -305,3 +305,12 @@ func (r rights) database(permission string) bool {
 
 // inRole tells whether the user is a member of a role, directly or not.
 func (r rights) inRole(role string) bool { return r.names[fold(role)] }
+
+// replacePrincipal changes a user in place.
+func (s *security) replacePrincipal(database string, pr principal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.dbs[fold(database)]; p != nil && p.byName[fold(pr.name)] != nil {
+		p.byName[fold(pr.name)] = &pr
+	}
+}

@@ -33,31 +33,35 @@ func AppendNull(dst []byte, t *TypeInfo) []byte {
 
 // AppendInt appends a tinyint, smallint, int, bigint or bit; a bit is 1 unless v is 0.
 func AppendInt(dst []byte, t *TypeInfo, v int64) []byte {
-	size := t.Size
-	switch t.ID {
-	case IDIntN:
-		dst = append(dst, byte(size))
-	case IDBitN:
-		dst = append(dst, 1)
-		fallthrough
-	case IDBit:
-		if v != 0 {
-			v = 1
+	if t.ID == IDIntN {
+		switch t.Size {
+		case 4:
+			return append(dst, 4, byte(v), byte(v>>8), byte(v>>16), byte(v>>24))
+		case 8:
+			return binary.LittleEndian.AppendUint64(append(dst, 8), uint64(v))
+		case 2:
+			return append(dst, 2, byte(v), byte(v>>8))
+		default:
+			return append(dst, 1, byte(v))
 		}
-		return append(dst, byte(v))
-	default:
-		size = t.ID.fixedSize()
 	}
-	switch size {
-	case 1:
-		return append(dst, byte(v))
-	case 2:
-		return binary.LittleEndian.AppendUint16(dst, uint16(v))
-	case 4:
+	switch t.ID {
+	case IDInt4:
 		return binary.LittleEndian.AppendUint32(dst, uint32(v))
-	default:
+	case IDInt8:
 		return binary.LittleEndian.AppendUint64(dst, uint64(v))
+	case IDInt2:
+		return binary.LittleEndian.AppendUint16(dst, uint16(v))
+	case IDInt1:
+		return append(dst, byte(v))
 	}
+	if v != 0 {
+		v = 1
+	}
+	if t.ID == IDBitN {
+		return append(dst, 1, byte(v))
+	}
+	return append(dst, byte(v))
 }
 
 // AppendFloat appends a real or float.
@@ -189,6 +193,9 @@ func AppendTime(dst []byte, scale uint8, t Time) []byte {
 
 // AppendDateTime2 appends a datetime2(scale); digits beyond the scale are dropped.
 func AppendDateTime2(dst []byte, scale uint8, d Date, t Time) []byte {
+	if scale == 7 {
+		return append(dst, 8, byte(t), byte(t>>8), byte(t>>16), byte(t>>24), byte(t>>32), byte(d), byte(d>>8), byte(d>>16))
+	}
 	dst = appendTimeUnits(append(dst, byte(timeSize(scale)+3)), scale, t)
 	return append(dst, byte(d), byte(d>>8), byte(d>>16))
 }
@@ -229,43 +236,47 @@ const textPointer = "\x10dummy textptr\x00\x00\x00dummyTS\x00"
 // value, or text that is encoded already. A (max) value is one chunk with a known length; [AppendPLP] gives the choice.
 func AppendBytes(dst []byte, t *TypeInfo, b []byte) []byte {
 	switch {
-	case t.IsPLP():
+	case t.Size == Max || t.ID == IDXML:
 		return AppendPLP(dst, b, PLP{})
 	case t.isLOB():
 		dst = append(dst, textPointer...)
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b)))
+		return append(binary.LittleEndian.AppendUint32(dst, uint32(len(b))), b...)
 	default:
-		dst = binary.LittleEndian.AppendUint16(dst, uint16(len(b)))
+		return append(append(dst, byte(len(b)), byte(len(b)>>8)), b...)
 	}
-	return append(dst, b...)
 }
 
 // AppendString appends a text value, s being UTF-8 (see [Value] for lone surrogates): UTF-16 for the n types and xml, the
 // collation's code page for the others. A (max) value is one chunk with a known length.
 func AppendString(dst []byte, t *TypeInfo, s string) []byte {
+	if t.Size == Max || t.ID == IDXML || t.isLOB() {
+		return appendLongString(dst, t, s)
+	}
 	at := len(dst)
-	switch {
-	case t.IsPLP():
-		var head [12]byte // total length and the length of the one chunk
-		dst = appendText(append(dst, head[:]...), t, s)
-		n := len(dst) - at - len(head)
-		binary.LittleEndian.PutUint64(dst[at:], uint64(n))
-		if n == 0 {
-			return dst[:at+12] // no chunk: its length is the terminator
-		}
-		binary.LittleEndian.PutUint32(dst[at+8:], uint32(n))
-		return append(dst, 0, 0, 0, 0)
-	case t.isLOB():
+	dst = appendText(append(dst, 0, 0), t, s)
+	binary.LittleEndian.PutUint16(dst[at:], uint16(len(dst)-at-2))
+	return dst
+}
+
+// appendLongString appends a text value that is not counted by two bytes.
+func appendLongString(dst []byte, t *TypeInfo, s string) []byte {
+	at := len(dst)
+	if t.isLOB() {
 		dst = append(dst, textPointer...)
 		at = len(dst)
 		dst = appendText(append(dst, 0, 0, 0, 0), t, s)
 		binary.LittleEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
 		return dst
-	default:
-		dst = appendText(append(dst, 0, 0), t, s)
-		binary.LittleEndian.PutUint16(dst[at:], uint16(len(dst)-at-2))
-		return dst
 	}
+	var head [12]byte // total length and the length of the one chunk
+	dst = appendText(append(dst, head[:]...), t, s)
+	n := len(dst) - at - len(head)
+	binary.LittleEndian.PutUint64(dst[at:], uint64(n))
+	if n == 0 {
+		return dst[:at+12] // no chunk: its length is the terminator
+	}
+	binary.LittleEndian.PutUint32(dst[at+8:], uint32(n))
+	return append(dst, 0, 0, 0, 0)
 }
 
 // appendText appends the text's bytes without a length.

@@ -26,7 +26,7 @@ const maxLogin = 1 << 20
 func (c *Conn) handshake() (*Login, error) {
 	if c.cfg.LoginTimeout > 0 {
 		if err := c.sock.SetDeadline(time.Now().Add(c.cfg.LoginTimeout)); err != nil {
-			return nil, fmt.Errorf("setting the login deadline: %w", err)
+			return nil, fmt.Errorf("%w: setting the login deadline: %w", ErrDisconnected, err)
 		}
 	}
 	first, err := c.sock.peek()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	mssql "github.com/microsoft/go-mssqldb"
 	"github.com/stretchr/testify/require"
@@ -131,3 +132,9 @@ func must[T any](v T, err error) T {
 	}
 	return v
 }
+
+// How long and how often tests look for something another goroutine does.
+const (
+	waitFor = 10 * time.Second
+	tick    = time.Millisecond
+)

@@ -52,6 +52,16 @@ func (t PacketType) String() string {
 	}
 }
 
+// known reports whether clients send the type.
+func (t PacketType) known() bool {
+	switch t {
+	case PacketBatch, PacketRPC, PacketAttention, PacketBulkLoad, PacketFedAuth, PacketTransaction, PacketLogin7, PacketSSPI, PacketPrelogin:
+		return true
+	default:
+		return false
+	}
+}
+
 // Status bits of a packet header (MS-TDS 2.2.3.1.2).
 const (
 	statusEOM       = 0x01
@@ -96,11 +106,15 @@ func (p *packetReader) readHeader() (PacketType, uint8, int, error) {
 		}
 		return 0, 0, 0, err
 	}
+	typ := PacketType(p.header[0])
+	if !typ.known() {
+		return 0, 0, 0, fmt.Errorf("this is no TDS: %s", typ)
+	}
 	n := int(binary.BigEndian.Uint16(p.header[2:]))
 	if n < HeaderSize {
 		return 0, 0, 0, fmt.Errorf("packet header says %d bytes, fewer than the header itself", n)
 	}
-	return PacketType(p.header[0]), p.header[1], n - HeaderSize, nil
+	return typ, p.header[1], n - HeaderSize, nil
 }
 
 // next reads one message. A packet of another type inside a message is an error; the attention, which may not come

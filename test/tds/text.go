@@ -2,6 +2,7 @@ package tds
 
 import (
 	"encoding/binary"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -13,9 +14,58 @@ import (
 	"golang.org/x/text/encoding/traditionalchinese"
 )
 
+// load8 gives eight bytes of s from i on as a little-endian number; the compiler makes it one load.
+func load8(s string, i int) uint64 {
+	b := s[i : i+8]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+// highBits marks the top bit of each byte: none is set in ASCII.
+const highBits = 0x8080808080808080
+
+// asciiLen gives the length of the ASCII text that s begins with.
+func asciiLen(s string) int {
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		if load8(s, i)&highBits != 0 {
+			break
+		}
+	}
+	for i < len(s) && s[i] < utf8.RuneSelf {
+		i++
+	}
+	return i
+}
+
+// spread puts a zero byte behind each of four bytes.
+func spread(x uint64) uint64 {
+	x = (x | x<<16) & 0x0000FFFF0000FFFF
+	return (x | x<<8) & 0x00FF00FF00FF00FF
+}
+
 // appendUTF16 appends s as UTF-16LE. Surrogates in WTF-8 form come out as they are; other bytes that are no UTF-8 become
 // U+FFFD.
 func appendUTF16(dst []byte, s string) []byte {
+	i, at := 0, len(dst)
+	dst = slices.Grow(dst, 2*len(s))[:at+2*len(s)]
+	for ; i+8 <= len(s); i += 8 {
+		x := load8(s, i)
+		if x&highBits != 0 {
+			break
+		}
+		out := dst[at+2*i : at+2*i+16]
+		binary.LittleEndian.PutUint64(out, spread(x&0xFFFFFFFF))
+		binary.LittleEndian.PutUint64(out[8:], spread(x>>32))
+	}
+	for ; i < len(s) && s[i] < utf8.RuneSelf; i++ {
+		dst[at+2*i], dst[at+2*i+1] = s[i], 0
+	}
+	return appendWide(dst[:at+2*i], s[i:])
+}
+
+// appendWide is appendUTF16 a character at a time.
+func appendWide(dst []byte, s string) []byte {
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {
 			dst = append(dst, c, 0)
@@ -179,14 +229,16 @@ func multiByte(page int) encoding.Encoding {
 // appendCodePage appends s in the collation's code page. A character the page lacks becomes '?', as on SQL Server when no
 // best fit exists. Only double-byte pages allocate, and only for text outside ASCII.
 func appendCodePage(dst []byte, s string, c Collation) []byte {
-	ascii := 0
-	for ascii < len(s) && s[ascii] < utf8.RuneSelf {
-		ascii++
-	}
+	ascii := asciiLen(s)
 	dst = append(dst, s[:ascii]...)
-	if s = s[ascii:]; s == "" {
+	if ascii == len(s) {
 		return dst
 	}
+	return appendPage(dst, s[ascii:], c)
+}
+
+// appendPage is appendCodePage for text that does not begin with ASCII.
+func appendPage(dst []byte, s string, c Collation) []byte {
 	page := c.CodePage()
 	if page == 65001 {
 		return append(dst, s...)

@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -59,14 +60,9 @@ func (b *Buffers) addBytes(c Column) error {
 	case GUID:
 		put(b, col, 0, func(v []byte) error { return addGUID(col, v) })
 	case Text:
-		put(b, col, 0, func(v string) error {
-			if err := col.room(len(v)); err != nil {
-				return err
-			}
-			col.data = append(col.data, v...)
-			col.close()
-			return nil
-		})
+		put(b, col, 0, col.addText)
+	case XML:
+		put(b, col, 0, func(v string) error { return col.addText(strings.TrimPrefix(v, "\uFEFF")) })
 	case Binary:
 		put(b, col, 0, func(v []byte) error {
 			if err := col.room(len(v)); err != nil {
@@ -127,6 +123,15 @@ func addDecimal(col *fixedColumn[decimal128.Num], text []byte, c Column) error {
 		return err
 	}
 	col.add(n)
+	return nil
+}
+
+func (c *bytesColumn) addText(v string) error {
+	if err := c.room(len(v)); err != nil {
+		return err
+	}
+	c.data = append(c.data, v...)
+	c.close()
 	return nil
 }
 

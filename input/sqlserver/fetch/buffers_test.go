@@ -68,6 +68,7 @@ func TestValues(t *testing.T) {
 		{"time midnight", fetch.Column{Kind: fetch.TimeOfDay}, utc("0001-01-01 00:00:00"), "00:00:00.000000000"},
 		{"guid", fetch.Column{Kind: fetch.GUID}, []byte{0xBA, 0x47, 0x98, 0x0E, 0x1C, 0xC5, 0xF4, 0x4B, 0x99, 0x60, 0xE1, 0xC8, 0x0E, 0x27, 0xAB, 0xA0}, "0E9847BA-C51C-4BF4-9960-E1C80E27ABA0"},
 		{"text", fetch.Column{Kind: fetch.Text}, "Füße 表 \U0001F600", "Füße 表 \U0001F600"},
+		{"xml", fetch.Column{Kind: fetch.XML}, "\uFEFF<a/>", "<a/>"},
 		{"empty text", fetch.Column{Kind: fetch.Text}, "", ""},
 		{"binary", fetch.Column{Kind: fetch.Binary}, []byte{0, 255}, "AP8="},
 		{"empty binary", fetch.Column{Kind: fetch.Binary}, []byte{}, ""},

@@ -31,7 +31,8 @@ const (
 	Instant                   // datetimeoffset → timestamp[us, UTC], 100 ns cut
 	TimeOfDay                 // time → utf8 "hh:mm:ss.nnnnnnnnn"
 	GUID                      // uniqueidentifier → utf8, 36 characters, upper case
-	Text                      // character types, xml → utf8
+	Text                      // character types → utf8
+	XML                       // xml → utf8, the byte order mark that every value carries cut off
 	Binary                    // binary types → binary
 	LSN                       // binary(10) → fixed_size_binary(10)
 )
@@ -66,7 +67,7 @@ func (c Column) Type() arrow.DataType {
 		return &arrow.TimestampType{Unit: arrow.Microsecond}
 	case Instant:
 		return &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}
-	case TimeOfDay, GUID, Text:
+	case TimeOfDay, GUID, Text, XML:
 		return arrow.BinaryTypes.String
 	case Binary:
 		return arrow.BinaryTypes.Binary

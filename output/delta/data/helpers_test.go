@@ -90,6 +90,8 @@ func cell(arr arrow.Array, i int) string {
 		return fmt.Sprintf("%x", a.Value(i))
 	case *array.FixedSizeBinary:
 		return fmt.Sprintf("%x", a.Value(i))
+	case *array.Decimal128:
+		return a.Value(i).ToString(a.DataType().(*arrow.Decimal128Type).Scale)
 	case *array.Struct:
 		text := "{"
 		for j := range a.NumField() {

@@ -89,7 +89,7 @@ func (s *Server) CreateDatabase(name string) (*Database, error) {
 	}
 	id := s.nextID
 	s.nextID++
-	rng := rand.New(rand.NewPCG(uint64(s.opts.Seed), uint64(id)))
+	rng := newRand(uint64(s.opts.Seed) ^ uint64(id)<<32)
 	db := newDatabase(s, name, id, rng)
 	s.dbs[fold(name)] = db
 	return db, nil
@@ -146,6 +146,8 @@ func (s *Server) Close() {
 func (s *Server) SetMaxTextReplSize(bytes int64) { s.textReplSize.Store(bytes) }
 
 func (s *Server) maxTextReplSize() int64 { return s.textReplSize.Load() }
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x5EED)) }
 
 // fold is how names are compared: without case, as under the default collation.
 func fold(name string) string { return strings.ToLower(name) }

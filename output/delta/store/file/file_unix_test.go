@@ -1,3 +1,5 @@
+//go:build unix
+
 package file
 
 import (
@@ -25,8 +27,10 @@ const (
 
 func writes() map[string]func(context.Context, *Store, string, []byte) error {
 	return map[string]func(context.Context, *Store, string, []byte) error{
-		"PutIfAbsent": func(ctx context.Context, s *Store, path string, data []byte) error { return s.PutIfAbsent(ctx, path, data) },
-		"Put":         func(ctx context.Context, s *Store, path string, data []byte) error { return s.Put(ctx, path, data) },
+		"PutIfAbsent": func(ctx context.Context, s *Store, path string, data []byte) error {
+			return s.PutIfAbsent(ctx, path, data)
+		},
+		"Put": func(ctx context.Context, s *Store, path string, data []byte) error { return s.Put(ctx, path, data) },
 		"Create": func(ctx context.Context, s *Store, path string, data []byte) error {
 			w, err := s.Create(ctx, path)
 			if err != nil {

@@ -1,0 +1,18 @@
+// Command rpconnect-mssqlcdc streams SQL Server Change Data Capture into Delta
+// Lake: a Benthos binary with the mssql_cdc input, the delta_lake output and the
+// finalize and each_row processors.
+//
+//	rpconnect-mssqlcdc -c orders.yaml
+//
+// The stock commands of Benthos work (run, lint, test, list and others), and three
+// of our own: demo, simulate, is-final.
+//
+// Exit codes: 0 the run reached its goal, 1 it did not; is-final has its own.
+package main
+
+import (
+	"context"
+	"os"
+)
+
+func main() { os.Exit(run(context.Background(), os.Args, os.Stdout, os.Stderr)) }

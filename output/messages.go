@@ -1,0 +1,195 @@
+package output
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/redpanda-data/benthos/v4/public/service"
+
+	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
+)
+
+// job is what is written at one go: one record batch, or the rows of one table
+// and batch key.
+type job struct {
+	path, appID string
+	indexes     []int // of the messages
+	messages    service.MessageBatch
+
+	record *mssqlcdc.RecordBatch // nil for rows
+	rows   []map[string]any
+	key    *int64 // batch key of the rows, nil for none
+}
+
+// failures are the errors of a batch by message.
+type failures struct {
+	byIndex map[int]error
+	byTable map[string]error
+}
+
+func (f *failures) fail(index int, err error) { f.byIndex[index] = err }
+
+func (f *failures) add(j job, err error) {
+	var rows rowErrors
+	if errors.As(err, &rows) {
+		for at, rowErr := range rows {
+			f.byIndex[j.indexes[at]] = rowErr
+		}
+		return
+	}
+	for _, index := range j.indexes {
+		f.byIndex[index] = err
+	}
+	f.byTable[j.table()] = err
+}
+
+// before is the error of an earlier message of the same table.
+func (f *failures) before(j job) error {
+	if err, ok := f.byTable[j.table()]; ok {
+		return fmt.Errorf("an earlier message of table %s was not written: %w", j.path, err)
+	}
+	return nil
+}
+
+func (j job) table() string { return j.appID + "@" + j.path }
+
+// error is what WriteBatch returns: the messages that failed, and only they.
+func (f *failures) error(batch service.MessageBatch) error {
+	if len(f.byIndex) == 0 {
+		return nil
+	}
+	var first error
+	for i := range batch {
+		if first = f.byIndex[i]; first != nil {
+			break
+		}
+	}
+	if len(f.byIndex) == len(batch) && len(batch) == 1 {
+		return first
+	}
+	failed := service.NewBatchError(batch, first)
+	for i, err := range f.byIndex {
+		failed = failed.Failed(i, err)
+	}
+	return failed
+}
+
+// sort makes the jobs of a batch: record batches one by one, rows together by
+// table, in the order of their first message.
+func (o *deltaOutput) sort(batch service.MessageBatch) ([]job, *failures) {
+	failed := &failures{byIndex: map[int]error{}, byTable: map[string]error{}}
+	var jobs []job
+	for i, m := range batch {
+		j, err := o.jobOf(batch, i)
+		if err != nil {
+			failed.fail(i, err)
+			continue
+		}
+		j.indexes, j.messages = []int{i}, service.MessageBatch{m}
+		if j.record == nil {
+			at := slices.IndexFunc(jobs, j.joins)
+			if at >= 0 {
+				jobs[at].rows = append(jobs[at].rows, j.rows...)
+				jobs[at].indexes = append(jobs[at].indexes, i)
+				jobs[at].messages = append(jobs[at].messages, m)
+				continue
+			}
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, failed
+}
+
+// joins tells whether rows go into the commit of an earlier job.
+func (j job) joins(earlier job) bool {
+	sameKey := j.key == nil && earlier.key == nil || j.key != nil && earlier.key != nil && *j.key == *earlier.key
+	return earlier.record == nil && earlier.table() == j.table() && sameKey
+}
+
+func (o *deltaOutput) jobOf(batch service.MessageBatch, i int) (j job, err error) {
+	j.record, j.rows, err = o.body(batch[i])
+	if err != nil {
+		return job{}, err
+	}
+	if j.path, err = batch.TryInterpolatedString(i, o.cfg.path); err != nil {
+		return job{}, fmt.Errorf("path: %w", err)
+	}
+	if j.path == "" {
+		return job{}, errors.New("path is empty for this message")
+	}
+	if j.appID, err = batch.TryInterpolatedString(i, o.cfg.appID); err != nil {
+		return job{}, fmt.Errorf("app_id: %w", err)
+	}
+	switch {
+	case j.record != nil && j.appID == "":
+		return job{}, errors.New("record batches need the field app_id: a name for this writer that stays the same for the life of the table, for example app_id: orders-pipeline")
+	case j.record == nil && o.cfg.batchKey != nil:
+		j.key, err = o.batchKey(batch, i)
+	}
+	return j, err
+}
+
+func (o *deltaOutput) batchKey(batch service.MessageBatch, i int) (*int64, error) {
+	text, err := batch.TryInterpolatedString(i, o.cfg.batchKey)
+	if err != nil {
+		return nil, fmt.Errorf("batch_key: %w", err)
+	}
+	key, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || key < 0 {
+		return nil, fmt.Errorf("batch_key is %q: want a whole number from 0 on", text)
+	}
+	return &key, nil
+}
+
+// body says what a message is. Bloblang takes a body that it does not know for
+// null, so a message whose record batch got lost must be recognised here.
+func (o *deltaOutput) body(m *service.Message) (*mssqlcdc.RecordBatch, []map[string]any, error) {
+	if err := m.GetError(); err != nil {
+		return nil, nil, fmt.Errorf("the message failed before it came to delta_lake: %w", err)
+	}
+	value, err := m.AsStructured()
+	if err != nil {
+		return nil, nil, fmt.Errorf("the message is no object: %w", err)
+	}
+	format, _ := m.MetaGet(mssqlcdc.MetaFormat)
+	switch body := value.(type) {
+	case *mssqlcdc.RecordBatch:
+		if body == nil {
+			return nil, nil, errors.New("the message holds no record batch")
+		}
+		return body, nil, nil
+	case []any:
+		if slices.ContainsFunc(body, isRecordBatch) {
+			return nil, nil, errors.New("the message is a list of record batches, which archive makes: send each by itself")
+		}
+		if format == mssqlcdc.FormatRecordBatch {
+			return nil, nil, replaced(value)
+		}
+		return nil, nil, errors.New("the message is a list, want an object: split it with unarchive (format json_array)")
+	case map[string]any:
+		switch {
+		case format == mssqlcdc.FormatRecordBatch:
+			return nil, nil, replaced(value)
+		case format == mssqlcdc.FormatRows && !o.cfg.atLeastOnce:
+			return nil, nil, errors.New("changes of mssql_cdc came in format: rows, which cannot be written exactly once: " +
+				"set format: record_batch on the input (and wrap row processors in each_row), or accept doubled rows after a restart with delivery: at_least_once")
+		}
+		return nil, []map[string]any{body}, nil
+	}
+	if format == mssqlcdc.FormatRecordBatch {
+		return nil, nil, replaced(value)
+	}
+	return nil, nil, fmt.Errorf("the message is a %T, want an object", value)
+}
+
+func isRecordBatch(v any) bool {
+	_, ok := v.(*mssqlcdc.RecordBatch)
+	return ok
+}
+
+func replaced(value any) error {
+	return fmt.Errorf("the message's metadata says record batch, but its body is a %T: a processor that works on rows replaced it; "+
+		"wrap that in each_row, or read format: rows", value)
+}

@@ -1,0 +1,85 @@
+package output
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/bronze"
+)
+
+// maxPause is the longest pause between two attempts, in first pauses.
+const maxPause = 100
+
+// retry does something until it works, until the error is not one that passes, or
+// until the stream ends: after the run state says so it is tried once more.
+func (o *deltaOutput) retry(ctx context.Context, table, what string, decide func(error) bronze.Decision, do func() error) error {
+	last := false
+	for attempt := 0; ; attempt++ {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		if last || ctx.Err() != nil || decide(err) != bronze.Retry {
+			return err
+		}
+		o.metrics.retries.Incr(1, table)
+		if attempt&(attempt-1) == 0 { // the 1st, 2nd, 3rd, 5th, 9th …
+			o.log.With("table", table, "attempt", attempt+1, "error", err).Warnf("%s failed and is tried again", what)
+		}
+		if !o.pause(ctx, attempt) {
+			last = true
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// pause waits before an attempt, and tells whether another may follow after that
+// one.
+func (o *deltaOutput) pause(ctx context.Context, attempt int) (more bool) {
+	longest := o.opts.retryAfter * time.Duration(min(maxPause, 1<<min(attempt, 10)))
+	timer := time.NewTimer(longest/2 + rand.N(longest/2+1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-o.stopping():
+		return false
+	}
+}
+
+// maxRefusals is how often in a row one part may be refused because the parts or
+// windows before it are missing. A window that was in flight behind a failed one is
+// refused once or twice and then comes again in order. One that goes on coming
+// alone is sent by somebody who does not go back.
+const maxRefusals = 3
+
+// refusals counts how often a part was refused with nothing else happening to its
+// table.
+type refusals struct {
+	window mssqlcdc.LSN // start of the window
+	part   int
+	count  int
+}
+
+// lasting counts an error of a part, nil for success, and tells whether it was
+// refused so often that it must be taken for good.
+func (r *refusals) lasting(env mssqlcdc.Envelope, err error) bool {
+	var gap *bronze.GapError
+	var order *bronze.OrderError
+	if !errors.As(err, &gap) && !errors.As(err, &order) {
+		*r = refusals{}
+		return false
+	}
+	if r.count == 0 || r.window != env.Window.Start || r.part != env.Part {
+		*r = refusals{window: env.Window.Start, part: env.Part}
+	}
+	r.count++
+	return r.count >= maxRefusals
+}

@@ -1,0 +1,295 @@
+// Package arch holds the rules of the architecture as tests: who may import whom,
+// how large a file may grow, where state and init may be.
+package arch
+
+import (
+	"bufio"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/mssqlcdc/rpconnect-mssqlcdc"
+
+// source is one Go file of the project.
+type source struct {
+	path    string // relative to the root, with slashes
+	pkg     string // folder of the package, "" for the root
+	test    bool
+	file    *ast.File
+	imports []string
+	lines   int
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(dir, "go.mod"))
+	return dir
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	base := root(t)
+	var all []source
+	err := filepath.WalkDir(base, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() && path != base && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules") {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() || !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		relative, err := filepath.Rel(base, path)
+		if err != nil {
+			return err
+		}
+		relative = filepath.ToSlash(relative)
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		s := source{path: relative, pkg: strings.TrimPrefix(filepath.ToSlash(filepath.Dir(relative)), "."), test: strings.HasSuffix(name, "_test.go"), file: file, lines: countLines(t, path)}
+		for _, spec := range file.Imports {
+			target, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			s.imports = append(s.imports, target)
+		}
+		all = append(all, s)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Greater(t, len(all), 100, "the walk found the project")
+	return all
+}
+
+func countLines(t *testing.T, path string) int {
+	t.Helper()
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close()
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(nil, 1<<20)
+	n := 0
+	for scanner.Scan() {
+		n++
+	}
+	require.NoError(t, scanner.Err())
+	return n
+}
+
+func below(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
+
+// ours is the folder of one of our packages; false for a foreign one.
+func ours(path string) (string, bool) {
+	if path == module {
+		return "", true
+	}
+	folder, ok := strings.CutPrefix(path, module+"/")
+	return folder, ok
+}
+
+// Rule 1: the plugin packages never import each other. Libraries below them may be
+// used across: output/delta by processor, input/sqlserver by processor/reconcile
+// and cmd.
+func TestPluginsDoNotImportEachOther(t *testing.T) {
+	t.Parallel()
+	allowed := func(from, to string) bool {
+		switch {
+		case below(from, "processor"):
+			return below(to, "output/delta") || below(from, "processor/reconcile") && below(to, "input/sqlserver")
+		}
+		return false
+	}
+	for _, s := range sources(t) {
+		for _, plugin := range []string{"input", "output", "processor"} {
+			if !below(s.pkg, plugin) {
+				continue
+			}
+			for _, target := range s.imports {
+				to, own := ours(target)
+				if !own || to == "" || below(to, plugin) || s.test && below(to, "test") {
+					continue
+				}
+				require.True(t, allowed(s.pkg, to), "%s imports %s", s.path, target)
+			}
+		}
+	}
+}
+
+// Rule 2: the root package imports the standard library and arrow-go only.
+func TestVocabularyImportsArrowOnly(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.pkg != "" || s.test {
+			continue
+		}
+		for _, target := range s.imports {
+			standard := !strings.Contains(strings.Split(target, "/")[0], ".")
+			require.True(t, standard || strings.HasPrefix(target, "github.com/apache/arrow-go/v18/"), "%s imports %s", s.path, target)
+		}
+	}
+}
+
+// Rule 3: output/delta imports nothing of ours outside itself.
+func TestDeltaCanBeLifted(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if !below(s.pkg, "output/delta") {
+			continue
+		}
+		for _, target := range s.imports {
+			if to, own := ours(target); own {
+				require.True(t, below(to, "output/delta"), "%s imports %s", s.path, target)
+			}
+		}
+	}
+}
+
+// Rule 4: Benthos is imported by the plugin packages, the resume position and the
+// program; go-mssqldb below input/sqlserver. Tests may use both.
+func TestDependenciesStayInTheirLayer(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.test || below(s.pkg, "test") {
+			continue
+		}
+		for _, target := range s.imports {
+			if strings.HasPrefix(target, "github.com/redpanda-data/benthos/") {
+				allowed := s.pkg == "input" || s.pkg == "input/checkpoint" || s.pkg == "output" || s.pkg == "processor" || below(s.pkg, "cmd")
+				require.True(t, allowed, "%s imports %s", s.path, target)
+			}
+			if strings.HasPrefix(target, "github.com/microsoft/go-mssqldb") {
+				require.True(t, below(s.pkg, "input/sqlserver"), "%s imports %s", s.path, target)
+			}
+		}
+	}
+}
+
+// Rule 5: nothing outside test imports test, but cmd and tests.
+func TestSimulatorStaysInTests(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.test || below(s.pkg, "test") || below(s.pkg, "cmd") {
+			continue
+		}
+		for _, target := range s.imports {
+			to, own := ours(target)
+			require.False(t, own && below(to, "test"), "%s imports %s", s.path, target)
+		}
+	}
+}
+
+// The simulator and the reader share no code: neither sees the other.
+func TestSimulatorAndReaderShareNothing(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		simulator := below(s.pkg, "test/tds") || below(s.pkg, "test/tsql") || below(s.pkg, "test/sqlserversim")
+		if !simulator || s.test {
+			continue
+		}
+		for _, target := range s.imports {
+			if to, own := ours(target); own {
+				require.True(t, below(to, "test/tds") || below(to, "test/tsql") || below(to, "test/sqlserversim"), "%s imports %s", s.path, target)
+			}
+		}
+	}
+}
+
+// Rule 6: init only where a plugin is registered, no mutable package variables,
+// files under 500 lines, every package documented.
+func TestInitOnlyRegisters(t *testing.T) {
+	t.Parallel()
+	allowed := map[string]bool{"input/register.go": true, "output/register.go": true, "processor/register.go": true}
+	for _, s := range sources(t) {
+		for _, decl := range s.file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == "init" && f.Recv == nil {
+				require.True(t, allowed[s.path], "%s has an init function", s.path)
+			}
+		}
+	}
+}
+
+func TestNoPackageVariables(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		for _, decl := range s.file.Decls {
+			group, ok := decl.(*ast.GenDecl)
+			if !ok || group.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range group.Specs {
+				value := spec.(*ast.ValueSpec)
+				for _, name := range value.Names {
+					require.True(t, immutable(name.Name, value), "%s: package variable %s can change", s.path, name.Name)
+				}
+			}
+		}
+	}
+}
+
+// immutable accepts sentinels, interface assertions, and what is compiled or embedded
+// once.
+func immutable(name string, value *ast.ValueSpec) bool {
+	if name == "_" || strings.HasPrefix(name, "Err") || strings.HasPrefix(name, "err") {
+		return true
+	}
+	for _, expr := range value.Values {
+		call, ok := expr.(*ast.CallExpr)
+		if !ok {
+			return false
+		}
+		switch f := call.Fun.(type) {
+		case *ast.SelectorExpr:
+			text := f.Sel.Name
+			if text != "MustCompile" && text != "New" && text != "MakeTable" && text != "OnceValue" && text != "OnceValues" {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return len(value.Values) > 0
+}
+
+const maxLines = 500
+
+func TestFilesStaySmall(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		require.Less(t, s.lines, maxLines, "%s has %d lines", s.path, s.lines)
+	}
+}
+
+func TestEveryPackageIsDocumented(t *testing.T) {
+	t.Parallel()
+	documented := map[string]bool{}
+	packages := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test && !below(s.pkg, "test") {
+			continue
+		}
+		packages[s.pkg] = true
+		documented[s.pkg] = documented[s.pkg] || s.file.Doc != nil
+	}
+	for pkg := range packages {
+		require.True(t, documented[pkg], "package in folder %q has no package comment", pkg)
+	}
+}

@@ -1,0 +1,135 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/sqlserversim/engine"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/sqltype"
+)
+
+// Shape is the kind of row that Backlog makes.
+type Shape string
+
+// The shapes.
+const (
+	// Narrow rows are about 150 bytes on the wire in 13 columns: five of CDC and id bigint, customer int, sku varchar(20), currency
+	// char(3), amount decimal(18,2), created and updated datetime2(7), note nvarchar(200), NULL in a quarter of the rows.
+	Narrow Shape = "narrow"
+	// Wide rows are about 1.4 kB: an id, ten integers, ten decimals, ten times and twenty texts.
+	Wide Shape = "wide"
+)
+
+// Simulator is what Backlog needs of a server: it fills change tables below T-SQL.
+type Simulator interface {
+	Execer
+	DefaultDB() *engine.Database
+}
+
+// BacklogTruth says what Backlog made.
+type BacklogTruth struct {
+	Table, Instance string
+	Rows            int64
+	Transactions    int64
+	First, Last     engine.LSN
+}
+
+// Backlog makes dbo.backlog_narrow or dbo.backlog_wide with CDC and puts rows change rows, rowsPerTxn to a transaction, into its change table,
+// as if they had been inserted and captured long ago. Row n has id n+1; every column follows from it (see NarrowRow).
+func Backlog(ctx context.Context, sim Simulator, shape Shape, rows int64, rowsPerTxn int) (BacklogTruth, error) {
+	truth := BacklogTruth{Table: "dbo.backlog_" + string(shape), Instance: "dbo_backlog_" + string(shape)}
+	var columns string
+	var fill func(int64, []sqltype.Value) int
+	switch shape {
+	case Narrow:
+		columns, fill = narrowDDL, narrowFill()
+	case Wide:
+		columns, fill = wideDDL(), wideFill()
+	default:
+		return truth, fmt.Errorf("making a backlog: shape %q is neither narrow nor wide", shape)
+	}
+	batch := fmt.Sprintf("CREATE TABLE %s (%s);\n%s", truth.Table, columns, enableSQL("dbo", "", "backlog_"+string(shape)))
+	if err := sim.Exec(ctx, batch); err != nil {
+		return truth, fmt.Errorf("making a backlog: %w", err)
+	}
+	res, err := sim.DefaultDB().BulkCaptured(ctx, engine.BulkSpec{Instance: truth.Instance, Rows: rows, RowsPerTxn: rowsPerTxn, Fill: fill})
+	if err != nil {
+		return truth, fmt.Errorf("making a backlog of %d rows: %w", rows, err)
+	}
+	truth.Rows, truth.Transactions, truth.First, truth.Last = rows, res.Transactions, res.First, res.Last
+	return truth, nil
+}
+
+const narrowDDL = `id bigint NOT NULL PRIMARY KEY, customer int NOT NULL, sku varchar(20) NOT NULL, currency char(3) NOT NULL,
+	amount decimal(18,2) NOT NULL, created datetime2(7) NOT NULL, updated datetime2(7) NOT NULL, note nvarchar(200) NULL`
+
+// narrowDay is 2026-01-01, counted from 0001-01-01.
+const narrowDay = 739_616
+
+// NarrowRow gives the captured columns of change row n of a narrow backlog.
+func NarrowRow(n int64) []sqltype.Value {
+	out := make([]sqltype.Value, 8)
+	narrowFill()(n, out)
+	return out
+}
+
+// narrowFill makes rows without allocating: texts come from pools.
+func narrowFill() func(int64, []sqltype.Value) int {
+	var skus, notes [256]string
+	for i := range skus {
+		skus[i] = fmt.Sprintf("SKU-%08d", i*7919)
+		notes[i] = strings.Repeat("n", i%8) + "note " + fmt.Sprint(i)
+	}
+	currencies := [4]string{"EUR", "USD", "GBP", "JPY"}
+	return func(n int64, v []sqltype.Value) int {
+		v[0] = sqltype.BigInt(n + 1)
+		v[1] = sqltype.Int(int32(n*31) & 0xFFFFF)
+		v[2] = sqltype.VarChar(skus[n&255])
+		v[3] = sqltype.Text(sqltype.KindChar, currencies[n&3])
+		v[4] = sqltype.Decimal(sqltype.Number{Lo: uint64(n*37%100_000_000 + 1), Scale: 2})
+		v[5] = sqltype.DateTime2(int32(narrowDay+n/86_400_000), n%86_400_000*10_000, 7)
+		v[6] = sqltype.DateTime2(int32(narrowDay+n/86_400_000), n%86_400_000*10_000+5, 7)
+		v[7] = sqltype.Null()
+		if n&3 != 0 {
+			v[7] = sqltype.NVarChar(notes[n&255])
+		}
+		return 2
+	}
+}
+
+const wideGroup = 10
+
+func wideDDL() string {
+	var b strings.Builder
+	b.WriteString("id bigint NOT NULL PRIMARY KEY")
+	for i := range wideGroup {
+		fmt.Fprintf(&b, ", i%02d int NULL, d%02d decimal(18,4) NULL, t%02d datetime2(6) NULL", i, i, i)
+	}
+	for i := range 2 * wideGroup {
+		fmt.Fprintf(&b, ", s%02d varchar(80) NULL", i)
+	}
+	return b.String()
+}
+
+func wideFill() func(int64, []sqltype.Value) int {
+	var pool [256]string
+	for i := range pool {
+		pool[i] = strings.Repeat(string(rune('a'+i%26)), 48) + fmt.Sprintf("%04d", i)
+	}
+	return func(n int64, v []sqltype.Value) int {
+		v[0] = sqltype.BigInt(n + 1)
+		at := 1
+		for i := range int64(wideGroup) {
+			v[at] = sqltype.Int(int32(n + i))
+			v[at+1] = sqltype.Decimal(sqltype.Number{Lo: uint64((n + i) * 101 % 1_000_000_000), Scale: 4})
+			v[at+2] = sqltype.DateTime2(int32(narrowDay+n/86_400_000), (n+i)%86_400_000*10_000, 6)
+			at += 3
+		}
+		for i := range int64(2 * wideGroup) {
+			v[at] = sqltype.VarChar(pool[(n+i*13)&255])
+			at++
+		}
+		return 2
+	}
+}

@@ -1,0 +1,228 @@
+package tsql
+
+import (
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/sqltype"
+)
+
+// joinOp runs its right side for each row of its left side.
+type joinOp struct{ l, r rowOp }
+
+func (o *joinOp) run(f *frame, yield func() error) error {
+	return o.l.run(f, func() error { return o.r.run(f, yield) })
+}
+
+// nullRow names a slot and the width of its rows.
+type nullRow struct{ slot, width int }
+
+// leftOp is a left outer join: a row of the left side without a partner comes with
+// NULLs on the right.
+type leftOp struct {
+	l, r  rowOp
+	nulls []nullRow
+}
+
+func (o *leftOp) run(f *frame, yield func() error) error {
+	nulls := make([]sqltype.Row, len(o.nulls))
+	for i, n := range o.nulls {
+		nulls[i] = make(sqltype.Row, n.width)
+	}
+	var matched bool
+	inner := func() error {
+		matched = true
+		return yield()
+	}
+	return o.l.run(f, func() error {
+		matched = false
+		if err := o.r.run(f, inner); err != nil || matched {
+			return err
+		}
+		for i, n := range o.nulls {
+			f.rows[n.slot] = nulls[i]
+		}
+		return yield()
+	})
+}
+
+// hashKey is one equality of a hash join: build is computed on the stored side,
+// probe on the other.
+type hashKey struct {
+	build, probe *expr
+	coll         *sqltype.Collation
+}
+
+// hashKey takes an equality apart whose sides belong to the stored slots and to the others.
+func (c *compiler) hashKey(cd *cond, stored slotSet) (hashKey, bool) {
+	cmp := cd.cmp
+	if cmp == nil || cmp.op != "=" {
+		return hashKey{}, false
+	}
+	build, probe := cmp.l, cmp.r
+	if !build.deps.intersects(stored) {
+		build, probe = probe, build
+	}
+	if probe.deps.intersects(stored) || !build.deps.intersects(stored) {
+		return hashKey{}, false
+	}
+	for i := range build.deps {
+		var own uint64
+		if i < len(stored) {
+			own = stored[i]
+		}
+		if build.deps[i]&^own != 0 {
+			return hashKey{}, false
+		}
+	}
+	k := hashKey{build: build, probe: probe, coll: cmp.coll}
+	if !cmp.common.Kind.IsText() && !cmp.common.Kind.IsBinary() {
+		b, err := c.convertTo(build, cmp.common, true)
+		if err != nil {
+			return k, false
+		}
+		p, err := c.convertTo(probe, cmp.common, true)
+		if err != nil {
+			return k, false
+		}
+		k.build, k.probe = b, p
+	}
+	return k, true
+}
+
+// storedOp reads its input once and yields it again and again, by hash where
+// there are keys.
+type storedOp struct {
+	in    rowOp
+	slots []nullRow
+	keys  []hashKey
+	reuse bool // the input is the same for the whole statement
+	rows  []sqltype.Row
+	index map[string][]int32
+	full  bool
+	owner *frame
+	buf   []byte
+}
+
+func (o *storedOp) run(f *frame, yield func() error) error {
+	if !o.full || !o.reuse || o.owner != f {
+		if err := o.load(f); err != nil {
+			return err
+		}
+	}
+	if len(o.keys) == 0 {
+		for i := 0; i < len(o.rows); i += len(o.slots) {
+			if err := o.give(f, i, yield); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	o.buf = o.buf[:0]
+	for _, k := range o.keys {
+		v, err := k.probe.eval(f)
+		if err != nil || v.IsNull() {
+			return err
+		}
+		o.buf = appendKey(o.buf, v, k.coll)
+	}
+	for _, i := range o.index[string(o.buf)] {
+		if err := o.give(f, int(i), yield); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *storedOp) give(f *frame, i int, yield func() error) error {
+	for j, s := range o.slots {
+		f.rows[s.slot] = o.rows[i+j]
+	}
+	return yield()
+}
+
+// load stores the rows of all slots, side by side, and their index.
+func (o *storedOp) load(f *frame) error {
+	o.rows, o.full, o.owner = nil, true, f
+	if len(o.keys) > 0 {
+		o.index = make(map[string][]int32)
+	}
+	return o.in.run(f, func() error {
+		at := len(o.rows)
+		if len(o.keys) > 0 {
+			o.buf = o.buf[:0]
+			for _, k := range o.keys {
+				v, err := k.build.eval(f)
+				if err != nil || v.IsNull() {
+					return err
+				}
+				o.buf = appendKey(o.buf, v, k.coll)
+			}
+			o.index[string(o.buf)] = append(o.index[string(o.buf)], int32(at))
+		}
+		for _, s := range o.slots {
+			o.rows = append(o.rows, append(sqltype.Row(nil), f.rows[s.slot]...))
+		}
+		return nil
+	})
+}
+
+// planFull plans a full outer join: a left join, then the rows of the right
+// side that had no partner.
+func (c *compiler) planFull(n *joinNode, conds []*cond, bound slotSet) (rowOp, *ordering) {
+	l, _ := c.plan(n.l, nil, bound)
+	inner, _ := c.plan(n.r, nil, union(bound, n.l.slots()))
+	op := &fullOp{l: l, r: &storedOp{in: inner, slots: slotWidths(n.r)}, on: andAll(n.on), left: nullRows(n.l), right: nullRows(n.r)}
+	return filtered(op, conds), nil
+}
+
+type fullOp struct {
+	l           rowOp
+	r           *storedOp
+	on          condFn
+	left, right []nullRow
+}
+
+func (o *fullOp) run(f *frame, yield func() error) error {
+	if err := o.r.load(f); err != nil {
+		return err
+	}
+	width := len(o.r.slots)
+	hit := make([]bool, len(o.r.rows)/max(width, 1))
+	setNull := func(list []nullRow) {
+		for _, n := range list {
+			f.rows[n.slot] = make(sqltype.Row, n.width)
+		}
+	}
+	err := o.l.run(f, func() error {
+		matched := false
+		for i := range hit {
+			err := o.r.give(f, i*width, func() error {
+				ok, err := o.on(f)
+				if err != nil || ok != isTrue {
+					return err
+				}
+				matched, hit[i] = true, true
+				return yield()
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if matched {
+			return nil
+		}
+		setNull(o.right)
+		return yield()
+	})
+	if err != nil {
+		return err
+	}
+	for i, h := range hit {
+		if h {
+			continue
+		}
+		setNull(o.left)
+		if err := o.r.give(f, i*width, yield); err != nil {
+			return err
+		}
+	}
+	return nil
+}
