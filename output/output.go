@@ -162,8 +162,8 @@ func (o *deltaOutput) Close(ctx context.Context) error {
 	}
 	errs := []error{o.tables.close(ctx)}
 	if o.facts != nil {
-		rows, err := o.facts.Flush(ctx)
-		o.metrics.factsRows.Incr(int64(rows))
+		// Rows that cannot be written now are written by the next start.
+		err := o.retry(ctx, "facts", "Writing facts", bronze.Decide, func() error { return o.flush(ctx) })
 		errs = append(errs, err, o.facts.Close(ctx))
 	}
 	for _, p := range o.cfg.afterCommit {

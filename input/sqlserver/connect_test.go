@@ -234,6 +234,19 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		}
 		require.NoError(t, client.Close())
 	}
-	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before }, 5*time.Second, 10*time.Millisecond,
-		"%d goroutines, %d before", runtime.NumGoroutine(), before)
+	if !eventually(func() bool { return runtime.NumGoroutine() <= before }) {
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("%d goroutines, %d before\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+	}
+}
+
+// eventually waits up to five seconds for a condition, without a goroutine of its own.
+func eventually(condition func() bool) bool {
+	for range 500 {
+		if condition() {
+			return true
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return false
 }

@@ -30,7 +30,7 @@ func (t *Table) prepare(ctx context.Context) error {
 	w := t.win
 	adds, err := w.encoder.finish(ctx)
 	if err != nil {
-		if ctx.Err() != nil && w.encoder.err == nil {
+		if w.encoder.failure() == nil {
 			return err // still encoding; the same part may ask again
 		}
 		return t.lost(ctx, err)

@@ -12,9 +12,9 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/target"
 )
 
-// piece is rows on their way into files.
+// piece is the rows of a part on their way into files.
 type piece struct {
-	record   arrow.RecordBatch
+	records  []arrow.RecordBatch
 	instance string
 	schema   *schema.Struct // of the table once the window is committed
 }
@@ -60,7 +60,8 @@ func (e *encoder) start(depth int) {
 	}()
 }
 
-// put takes a piece. Errors of pieces before it may show here.
+// put takes a piece. Errors of pieces before it may show here. After that of the
+// context the piece was not taken and the encoder goes on.
 func (e *encoder) put(ctx context.Context, p piece) error {
 	if e.queue == nil {
 		if e.err == nil {
@@ -68,10 +69,8 @@ func (e *encoder) put(ctx context.Context, p piece) error {
 		}
 		return e.err
 	}
-	select {
-	case <-e.failed:
-		return e.err
-	default:
+	if err := e.failure(); err != nil {
+		return err
 	}
 	select {
 	case e.queue <- p:
@@ -96,14 +95,32 @@ func (e *encoder) encode(p piece) error {
 		}
 		e.writer, e.schema = w, p.schema
 	}
-	record, err := e.convert.convert(p.record, p.instance, e.batchID)
-	if err != nil {
-		return &BatchError{Reason: err.Error()}
-	}
-	if err := e.writer.Write(record); err != nil {
-		return fmt.Errorf("writing rows to data files: %w", err)
+	for _, rows := range p.records {
+		record, err := e.convert.convert(rows, p.instance, e.batchID)
+		if err != nil {
+			return &BatchError{Reason: err.Error()}
+		}
+		if err := e.writer.Write(record); err != nil {
+			return fmt.Errorf("writing rows to data files: %w", err)
+		}
 	}
 	return nil
+}
+
+// failure is the error that the encoder cannot go on from, nil if there is none
+// yet.
+func (e *encoder) failure() error {
+	if e.queue == nil {
+		return e.err
+	}
+	select {
+	case <-e.failed:
+		return e.err
+	case <-e.done:
+		return e.err
+	default:
+		return nil
+	}
 }
 
 func (e *encoder) closeFiles() error {

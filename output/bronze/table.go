@@ -131,8 +131,8 @@ func (t *Table) Target() *target.Target { return t.target }
 // the middle of a commit.
 func (t *Table) Write(ctx context.Context, batch *mssqlcdc.RecordBatch) (Result, error) {
 	env := batch.Envelope()
-	if t.win != nil && t.win.prepared != nil && t.win.is(env) && env.Last {
-		return t.commit(ctx)
+	if t.win != nil && t.win.ends(env) {
+		return t.end(ctx)
 	}
 	if env.Part == 0 {
 		if err := t.begin(ctx, env); err != nil {

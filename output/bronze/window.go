@@ -32,16 +32,17 @@ func (w *window) same(env mssqlcdc.Envelope) bool {
 	return w.env.Attempt == env.Attempt && w.env.Window.Start == env.Window.Start && w.env.Generation == env.Generation && w.env.Table == env.Table
 }
 
-// is tells whether a part is the one that came last.
-func (w *window) is(env mssqlcdc.Envelope) bool {
-	return w.same(env) && w.env.Window.End == env.Window.End && w.env.Part == env.Part
+// ends tells whether a part is the window's last and was taken before: it comes
+// again because what follows has failed.
+func (w *window) ends(env mssqlcdc.Envelope) bool {
+	return env.Last && w.env.Last && w.same(env) && w.env.Window.End == env.Window.End && w.env.Part == env.Part && w.next == env.Part+1
 }
 
 // trimmed is how many rows were left out because the table has them.
 func (w *window) trimmed() int64 { return w.arrived - w.tally.rows }
 
-// take checks a part and hands its rows to the encoder. It changes nothing but the
-// encoder on an error, and an error of the encoder loses the window.
+// take checks a part and hands its rows to the encoder. The part is not taken if
+// there is an error, and an error of the encoder loses the window.
 func (t *Table) take(ctx context.Context, record arrow.RecordBatch, env mssqlcdc.Envelope) error {
 	w := t.win
 	if err := checkRows(record, env); err != nil {
@@ -61,11 +62,15 @@ func (t *Table) take(ctx context.Context, record arrow.RecordBatch, env mssqlcdc
 			return err
 		}
 	}
-	for _, rows := range kept {
-		err := w.encoder.put(ctx, piece{record: rows, instance: env.Instance, schema: fit})
-		if err != nil {
+	if len(kept) > 0 {
+		if err := w.encoder.put(ctx, piece{records: kept, instance: env.Instance, schema: fit}); err != nil {
+			if w.encoder.failure() == nil {
+				return err // the context ended before the part was taken
+			}
 			return t.lost(ctx, err)
 		}
+	}
+	for _, rows := range kept {
 		w.tally.add(rows)
 	}
 	w.schema = fit
@@ -105,6 +110,8 @@ func (t *Table) lost(ctx context.Context, cause error) error {
 func (t *Table) end(ctx context.Context) (Result, error) {
 	w := t.win
 	switch {
+	case w.prepared != nil:
+		return t.commit(ctx)
 	case t.hasPosition && !t.position.Less(w.env.Window.End):
 		return t.skip(ctx)
 	case w.arrived == 0 && w.filtered == 0:

@@ -59,6 +59,22 @@ func (h History) Cut(at Cursor, commits, partRows int) Window {
 	return w
 }
 
+// Attempt is the window as a reader reads it for the n-th time.
+func (w Window) Attempt(n int64) Window {
+	parts := make([]*mssqlcdc.RecordBatch, len(w.Parts))
+	for i, part := range w.Parts {
+		env := part.Envelope()
+		env.Attempt = n
+		again, err := mssqlcdc.NewRecordBatch(env, part.Record())
+		if err != nil {
+			panic(err) // it was one before
+		}
+		parts[i] = again
+	}
+	w.Parts = parts
+	return w
+}
+
 // Metrics are what an input would have measured.
 func Metrics(last Commit, rows int) mssqlcdc.WindowMetrics {
 	at := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)

@@ -21,27 +21,24 @@ func (c *Change) build(base *Snapshot, o Options, nowMillis int64) (action.Commi
 	if err := c.buildMetadata(base, &out); err != nil {
 		return action.Commit{}, err
 	}
-	protocol, metadata, sc := *base.state.Protocol, *base.state.Metadata, base.schema
+	// A change must be allowed by the table as it was and as it will be.
+	if base.readOnly != nil {
+		return action.Commit{}, base.readOnly
+	}
+	protocol, metadata := *base.state.Protocol, *base.state.Metadata
 	if out.Protocol != nil {
 		protocol = *out.Protocol
 	}
 	if out.Metadata != nil {
 		metadata = *out.Metadata
-		var err error
-		if sc, err = schema.Parse(metadata.SchemaString); err != nil {
-			return action.Commit{}, &ChangeError{Reason: fmt.Sprintf("the new schema cannot be read: %v", err)}
+	}
+	if out.Protocol != nil || out.Metadata != nil {
+		if err := allowed(protocol, metadata); err != nil {
+			return action.Commit{}, err
 		}
 	}
-	// A change must be allowed by the table as it was and as it will be.
-	for _, check := range []error{
-		canWrite(*base.state.Protocol, *base.state.Metadata, base.schema),
-		canRead(protocol, metadata, sc),
-		canWrite(protocol, metadata, sc),
-		checkWrite(protocol, metadata, c.addsRows(), c.removesRows()),
-	} {
-		if check != nil {
-			return action.Commit{}, check
-		}
+	if err := checkWrite(protocol, metadata, c.addsRows(), c.removesRows()); err != nil {
+		return action.Commit{}, err
 	}
 	if err := c.buildFiles(metadata.PartitionColumns, nowMillis, &out); err != nil {
 		return action.Commit{}, err
@@ -52,6 +49,19 @@ func (c *Change) build(base *Snapshot, o Options, nowMillis int64) (action.Commi
 		return action.Commit{}, err
 	}
 	return out, nil
+}
+
+// allowed reports why a table must not become one with such a protocol and
+// metadata.
+func allowed(p action.Protocol, m action.Metadata) error {
+	sc, err := schema.Parse(m.SchemaString)
+	if err != nil {
+		return &ChangeError{Reason: fmt.Sprintf("the new schema cannot be read: %v", err)}
+	}
+	if err := canRead(p, m, sc); err != nil {
+		return err
+	}
+	return canWrite(p, m, sc)
 }
 
 // buildMetadata completes new metadata with what must stay, and brings along the

@@ -42,8 +42,9 @@ type Change struct {
 	Metrics             map[string]int64
 
 	// Fenced is the writer's own sequence. Its version must be above the one in
-	// the table, and any other commit with its AppID that comes first is a
-	// second writer with our identity: FencedError.
+	// the table, and any other commit with its AppID that comes first, or came
+	// since this Table's last one, is a second writer with our identity:
+	// FencedError.
 	Fenced *Txn
 	// Keyed is a batch key of the caller. If the table has this version of the
 	// AppID or a higher one, the change is AlreadyApplied.

@@ -24,8 +24,8 @@ func (t *Table) checkpoint(ctx context.Context) (CheckpointResult, error) {
 	if s.checkpointVersion() == s.Version() {
 		return result, nil
 	}
-	if err := canWrite(*s.state.Protocol, *s.state.Metadata, s.schema); err != nil {
-		return result, fmt.Errorf("checkpointing table %s: %w", t.st.URL(), err)
+	if s.readOnly != nil {
+		return result, fmt.Errorf("checkpointing table %s: %w", t.st.URL(), s.readOnly)
 	}
 	expiry := t.o.Now().Add(-fileRetention(s.state.Metadata.Configuration)).UnixMilli()
 	last, err := replay.WriteCheckpoint(ctx, t.st, s.state, s.seg, plainRoot(t.st), expiry)

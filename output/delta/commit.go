@@ -128,39 +128,50 @@ func (a *attempt) landedBefore(ctx context.Context) (int64, bool, error) {
 	if !ok {
 		return 0, false, nil
 	}
-	if _, err := a.t.refresh(ctx); err != nil {
-		return 0, false, &UnknownOutcomeError{ID: a.change.ID, Version: u.first, Err: err}
-	}
-	version, found, err := a.t.find(ctx, a.change.ID, u.first)
+	landed, err := a.t.settle(ctx, a.change.ID, u)
 	if err != nil {
-		return 0, false, &UnknownOutcomeError{ID: a.change.ID, Version: u.first, Err: err}
+		return 0, false, &UnknownOutcomeError{ID: a.change.ID, Version: u.version, Err: err}
 	}
-	if found {
-		delete(a.t.unresolved, a.change.ID)
-	}
-	// If it is not there, it may land still: the map keeps it, and the next
-	// version is tried with the same id, so that it cannot land twice.
-	return version, found, nil
+	return u.version, landed, nil
 }
 
-// find looks for the commit with an id between a version and the newest one.
-func (t *Table) find(ctx context.Context, id string, first int64) (int64, bool, error) {
-	for e, err := range replay.Commits(ctx, t.st, first, t.Snapshot().Version()) {
-		if err != nil {
-			return 0, false, err
-		}
-		if txnID(e.Commit) == id {
-			return e.Version, true, nil
+// settle finds out whether an attempt has landed. It can have become one version
+// only: those it was tried for before were taken by others. If nobody has taken
+// that version, it may land still, and stays unresolved; then the version is the
+// next one to be tried, and only one request for it can win.
+func (t *Table) settle(ctx context.Context, id string, u unresolved) (landed bool, err error) {
+	s, err := t.refresh(ctx)
+	if err != nil {
+		return false, err
+	}
+	if u.version > s.Version() {
+		return false, nil
+	}
+	c, err := replay.ReadCommit(ctx, t.st, u.version)
+	if err != nil {
+		return false, err
+	}
+	delete(t.unresolved, id)
+	if txnID(c) != id {
+		return false, nil
+	}
+	for _, txn := range c.Txns {
+		if txn.AppID == u.appID {
+			t.fences[u.appID] = txn.Version
 		}
 	}
-	return 0, false, nil
+	return true, nil
 }
 
 // admit compares the change with what the table already has.
 func (a *attempt) admit(ctx context.Context, base *Snapshot) error {
 	c := a.change
 	if c.Fenced != nil {
-		if have, ok := base.AppVersion(c.Fenced.AppID); ok && have >= c.Fenced.Version {
+		have, ok := base.AppVersion(c.Fenced.AppID)
+		last, before := a.t.fences[c.Fenced.AppID]
+		// Having committed before, the table must be where we left it: a caller who
+		// takes the number from a refreshed snapshot would overlook another writer.
+		if ok && have >= c.Fenced.Version || before && have != last {
 			return &FencedError{AppID: c.Fenced.AppID, Version: -1, Have: have, Want: c.Fenced.Version}
 		}
 	}
@@ -196,7 +207,8 @@ func (a *attempt) compareSince(ctx context.Context, version int64, base *Snapsho
 		if err != nil {
 			return err
 		}
-		if err := a.change.against(e.Commit, before, after); err != nil {
+		// Its transactions are in the base, and were compared with that.
+		if err := a.change.againstTable(e.Commit, before, after); err != nil {
 			return err
 		}
 		before = after
@@ -243,6 +255,9 @@ func (a *attempt) try(ctx context.Context, base *Snapshot) (next *Snapshot, done
 	}
 	if winner == nil {
 		delete(a.t.unresolved, a.change.ID)
+		if f := a.change.Fenced; f != nil {
+			a.t.fences[f.AppID] = f.Version
+		}
 		// The commit stands, whatever may be wrong with our picture of it; then
 		// the next refresh reads it.
 		if next, err := base.next(commit.Summary()); err == nil {
@@ -354,10 +369,7 @@ func (a *attempt) unsettled(version int64, err error) error {
 	if !a.open {
 		return err
 	}
-	u := unresolved{first: version}
-	if have, ok := a.t.unresolved[a.change.ID]; ok {
-		u = have
-	}
+	u := unresolved{version: version}
 	if a.change.Fenced != nil {
 		u.appID = a.change.Fenced.AppID
 	}
@@ -373,16 +385,15 @@ func (a *attempt) own(ctx context.Context, err error) error {
 		return err
 	}
 	for id, u := range a.t.unresolved {
-		if u.appID != fenced.AppID {
+		if u.appID != fenced.AppID || fenced.Version >= 0 && fenced.Version != u.version {
 			continue
 		}
-		version, found, findErr := a.t.find(ctx, id, u.first)
-		if findErr != nil {
-			return errors.Join(err, findErr)
+		landed, settleErr := a.t.settle(ctx, id, u)
+		if settleErr != nil {
+			return errors.Join(err, settleErr)
 		}
-		if found && (fenced.Version < 0 || fenced.TxnID == id) {
-			fenced.Own, fenced.Version, fenced.TxnID = true, version, id
-			delete(a.t.unresolved, id)
+		if landed {
+			fenced.Own, fenced.Version, fenced.TxnID = true, u.version, id
 			return fenced
 		}
 	}

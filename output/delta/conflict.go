@@ -37,17 +37,21 @@ func (c *Change) readsRows() bool { return !c.BlindAppend && c.changesRows() }
 // ("Concurrency control"), for a change that is blind or has read the whole
 // table, and for application transactions stricter: see Change.
 func (c *Change) against(w action.Commit, before, after *Snapshot) error {
-	version := after.Version()
-	if err := c.againstTxns(w, version); err != nil {
+	if err := c.againstTxns(w, after.Version()); err != nil {
 		return err
 	}
+	return c.againstTable(w, before, after)
+}
+
+// againstTable is against without the application transactions.
+func (c *Change) againstTable(w action.Commit, before, after *Snapshot) error {
 	if err := c.againstProtocol(w, before, after); err != nil {
 		return err
 	}
 	if err := c.againstMetadata(w, before, after); err != nil {
 		return err
 	}
-	return c.againstFiles(w, before, version)
+	return c.againstFiles(w, before, after.Version())
 }
 
 func (c *Change) againstTxns(w action.Commit, version int64) error {

@@ -30,8 +30,8 @@ type Writer struct {
 func (t *Table) NewWriter(ctx context.Context, o data.WriterOptions) (*Writer, error) {
 	s := t.Snapshot()
 	m := s.state.Metadata
-	if err := canWrite(*s.state.Protocol, *m, s.schema); err != nil {
-		return nil, fmt.Errorf("writing to table %s: %w", t.st.URL(), err)
+	if s.readOnly != nil {
+		return nil, fmt.Errorf("writing to table %s: %w", t.st.URL(), s.readOnly)
 	}
 	o.PartitionBy = m.PartitionColumns
 	if o.Stats.First == 0 && o.Stats.Only == nil {
@@ -46,8 +46,8 @@ func (t *Table) NewWriter(ctx context.Context, o data.WriterOptions) (*Writer, e
 			o.Stats = data.StatsColumns{First: data.AllColumns}
 		}
 	}
-	if codec, ok := m.Configuration[PropCompression]; ok && o.Compression == "" {
-		o.Compression = data.Compression(strings.ToLower(codec))
+	if o.Compression == "" {
+		o.Compression = compressionOf(m.Configuration)
 	}
 	if o.NewID == nil {
 		o.NewID = t.o.NewID
@@ -60,6 +60,19 @@ func (t *Table) NewWriter(ctx context.Context, o data.WriterOptions) (*Writer, e
 		return nil, fmt.Errorf("writing to table %s: %w", t.st.URL(), err)
 	}
 	return &Writer{w: w}, nil
+}
+
+// compressionOf is the codec that the table asks for, or "" for our own choice if
+// it asks for none or for one that we do not write: any reader takes any of them.
+func compressionOf(properties map[string]string) data.Compression {
+	switch codec := data.Compression(strings.ToLower(properties[PropCompression])); codec {
+	case data.Zstd, data.Snappy, data.Uncompressed:
+		return codec
+	case "none":
+		return data.Uncompressed
+	default:
+		return ""
+	}
 }
 
 // Write adds the rows of a batch; see data.Writer.

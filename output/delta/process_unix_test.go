@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -110,14 +109,8 @@ func TestChildThatCommits(t *testing.T) {
 	require.NoError(t, err)
 	errs := make(chan error, goroutines)
 	for g := range goroutines {
-		random := fault.Random(seed+uint64(g), 0.1)
-		flaky := fault.Wrap(st, func(c fault.Call) fault.Fault {
-			if strings.Contains(c.Path, "_delta_log/0") && (c.Op == fault.PutIfAbsent || c.Op == fault.Get) {
-				return random(c)
-			}
-			return fault.Fault{}
-		})
-		go func() { errs <- commitBatches(t.Context(), flaky, fmt.Sprintf("%s-%d", os.Getenv(envProcess), g)) }()
+		table := openFlaky(t, st, seed+uint64(g), 0.1)
+		go func() { errs <- commitBatches(t.Context(), table, fmt.Sprintf("%s-%d", os.Getenv(envProcess), g)) }()
 	}
 	for range goroutines {
 		require.NoError(t, <-errs)
@@ -126,30 +119,22 @@ func TestChildThatCommits(t *testing.T) {
 
 // commitBatches goes on where the table says that the application is, until all
 // batches are in.
-func commitBatches(ctx context.Context, st *fault.Store, app string) error {
-	var table *delta.Table
-	for table == nil {
-		var err error
-		table, err = delta.Open(ctx, st, delta.Options{CheckpointInterval: 20, CommitTimeout: 200 * time.Millisecond})
-		if err != nil && !errors.Is(err, fault.ErrInjected) {
-			return err
-		}
-	}
-	defer table.Close(ctx)
-	id := ""
-	for {
+func commitBatches(ctx context.Context, table *delta.Table, app string) error {
+	id := "" // of the attempt whose outcome is unknown: it stays the same batch
+	for range 100 * batches {
 		last, _ := table.Snapshot().AppVersion(app)
 		if last >= batches && id == "" {
 			return nil
 		}
 		c := adding(fmt.Sprintf("%s-%d", app, last+1))
 		c.Fenced, c.ID = &delta.Txn{AppID: app, Version: last + 1}, id
-		id = ""
 		_, err := table.Commit(ctx, c)
 		var unknown *delta.UnknownOutcomeError
 		var fenced *delta.FencedError
 		switch {
-		case err == nil, errors.Is(err, delta.ErrCommitTimeout), errors.As(err, &fenced) && fenced.Own:
+		case err == nil, errors.As(err, &fenced) && fenced.Own:
+			id = ""
+		case errors.Is(err, delta.ErrCommitTimeout):
 		case errors.As(err, &unknown):
 			id = unknown.ID
 		case errors.Is(err, fault.ErrInjected):
@@ -157,4 +142,5 @@ func commitBatches(ctx context.Context, st *fault.Store, app string) error {
 			return fmt.Errorf("application %s, batch %d: %w", app, last+1, err)
 		}
 	}
+	return fmt.Errorf("application %s makes no progress", app)
 }

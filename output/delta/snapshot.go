@@ -25,6 +25,8 @@ type Snapshot struct {
 	seg    replay.Segment
 	state  replay.State
 	schema *schema.Struct
+	// readOnly says why the table must not be written to, nil if it may.
+	readOnly error
 }
 
 // newSnapshot makes the snapshot of a state. The schema of before is taken over
@@ -33,7 +35,7 @@ type Snapshot struct {
 func newSnapshot(st store.Store, seg replay.Segment, state replay.State, before *Snapshot) (*Snapshot, error) {
 	s := &Snapshot{st: st, seg: seg, state: state}
 	if before != nil && before.state.Metadata == state.Metadata && before.state.Protocol == state.Protocol {
-		s.schema = before.schema
+		s.schema, s.readOnly = before.schema, before.readOnly
 		return s, nil
 	}
 	if err := canRead(*state.Protocol, *state.Metadata, nil); err != nil {
@@ -47,6 +49,7 @@ func newSnapshot(st store.Store, seg replay.Segment, state replay.State, before 
 	if err := canRead(*state.Protocol, *state.Metadata, sc); err != nil {
 		return nil, err
 	}
+	s.readOnly = canWrite(*state.Protocol, *state.Metadata, sc)
 	return s, nil
 }
 

@@ -46,14 +46,17 @@ type Table struct {
 	// unresolved are attempts of this Table whose outcome nobody knows. Guarded
 	// by commits.
 	unresolved map[string]unresolved
+	// fences are the versions that this Table last committed as Change.Fenced, by
+	// application id. Guarded by commits.
+	fences map[string]int64
 
 	background background
 }
 
 // unresolved is an attempt whose outcome was unknown when Commit returned.
 type unresolved struct {
-	// first is the lowest version it can have become.
-	first int64
+	// version is the one it can have become.
+	version int64
 	// appID is that of its fenced transaction, "" for none.
 	appID string
 }
@@ -93,6 +96,7 @@ func newTable(ctx context.Context, st store.Store, o Options) *Table {
 		o:          o.withDefaults(),
 		commits:    make(chan struct{}, 1),
 		unresolved: map[string]unresolved{},
+		fences:     map[string]int64{},
 	}
 	t.background.ctx, t.background.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return t

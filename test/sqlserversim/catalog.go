@@ -52,6 +52,9 @@ func (c *catalog) find(schema, name, database string) *view {
 // inDatabase limits a view to one database.
 func (v *view) inDatabase(name string) *view { v.database = name; return v }
 
+// byObject tells that the rows come in the order of object_id.
+func (v *view) byObject() *view { v.keyed = true; return v }
+
 // needing asks for a right.
 func (v *view) needing(rule permissionRule) *view { v.needs = rule; return v }
 

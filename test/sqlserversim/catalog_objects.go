@@ -23,7 +23,7 @@ func (f fields) with(more fields) fields {
 // each calls f for every object that the session may see and that keep chooses.
 func (c *viewCall) each(keep func(*object) bool, f func(*object) error) error {
 	for _, o := range c.db.objects() {
-		if !keep(o) || !c.session.visible(c.db, o) {
+		if int64(o.id) < c.low || int64(o.id) > c.high || !keep(o) || !c.session.visible(c.db, o) {
 			continue
 		}
 		if err := f(o); err != nil {
@@ -53,29 +53,29 @@ func objectViews() []*view {
 	return []*view{
 		newView("sys", "objects", columnsObjects, func(c *viewCall) error {
 			return c.each(anyObject, func(o *object) error { return c.add(fieldsOf(o)) })
-		}),
+		}).byObject(),
 		newView("sys", "all_objects", columnsObjects, rowsAllObjects),
 		newView("sys", "system_objects", columnsObjects, rowsSystemObjects),
 		newView("sys", "sysobjects", `name sysname, id int, xtype char(2), uid smallint?, info smallint?, status int?,
 			base_schema_ver int?, replinfo int?, parent_obj int, crdate datetime, ftcatid smallint?, schema_ver int?,
 			stats_schema_ver int?, type char(2)?, userstat smallint?, sysstat smallint?, indexdel smallint?, refdate datetime,
 			version int?, deltrig int?, instrig int?, updtrig int?, seltrig int?, category int?, cache smallint?`, rowsSysObjects),
-		newView("sys", "tables", columnsTables, rowsTables),
+		newView("sys", "tables", columnsTables, rowsTables).byObject(),
 		newView("sys", "views", columnsViews, nothing),
 		newView("sys", "all_views", columnsViews, rowsSystemViews),
 		newView("sys", "system_views", columnsViews, rowsSystemViews),
 		newView("sys", "synonyms", columnsSynonyms, nothing),
 		newView("sys", "procedures", columnsProcedures, func(c *viewCall) error {
 			return c.each(ofKind(kindProcedure), func(o *object) error { return c.add(fieldsOf(o)) })
-		}),
+		}).byObject(),
 		newView("sys", "triggers", columnsTriggers, nothing),
-		newView("sys", "sql_modules", columnsModules, rowsModules),
+		newView("sys", "sql_modules", columnsModules, rowsModules).byObject(),
 		newView("sys", "schemas", "name sysname, schema_id int, principal_id int?", rowsSchemas),
 		newView("sys", "foreign_keys", columnsForeignKeys, nothing),
 		newView("sys", "foreign_key_columns", columnsForeignKeyColumns, nothing),
-		newView("sys", "default_constraints", columnsDefaultConstraints, rowsDefaults),
-		newView("sys", "check_constraints", columnsCheckConstraints, rowsChecks),
-		newView("sys", "key_constraints", columnsKeyConstraints, rowsKeyConstraints),
+		newView("sys", "default_constraints", columnsDefaultConstraints, rowsDefaults).byObject(),
+		newView("sys", "check_constraints", columnsCheckConstraints, rowsChecks).byObject(),
+		newView("sys", "key_constraints", columnsKeyConstraints, rowsKeyConstraints).byObject(),
 		newView("sys", "extended_properties", columnsExtendedProperties, nothing),
 		newView("sys", "types", columnsTypes, rowsTypes),
 	}

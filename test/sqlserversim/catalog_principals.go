@@ -303,11 +303,10 @@ func rowsRequests(c *viewCall) error {
 // rowsWaits has the one wait type that readers measure: the time spent in writing to a client that does not read.
 func rowsWaits(c *viewCall) error {
 	return c.eachSession(func(s *session) error {
-		n := s.info.networkWaits.Load()
-		if n == 0 {
+		if s.conn == nil || meterOf(s.conn).waits.Load() == 0 {
 			return nil
 		}
-		ms := s.info.networkWait.Load() / int64(time.Millisecond)
+		n, ms := meterOf(s.conn).waits.Load(), meterOf(s.conn).wait.Load()/int64(time.Millisecond)
 		return c.add(fields{"session_id": s.spid, "wait_type": "ASYNC_NETWORK_IO", "waiting_tasks_count": n, "wait_time_ms": ms, "max_wait_time_ms": ms})
 	})
 }

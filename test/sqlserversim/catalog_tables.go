@@ -7,11 +7,11 @@ import (
 
 func columnViews() []*view {
 	return []*view{
-		newView("sys", "columns", columnsColumns, func(c *viewCall) error { return c.eachColumn(addColumn) }),
+		newView("sys", "columns", columnsColumns, func(c *viewCall) error { return c.eachColumn(addColumn) }).byObject(),
 		newView("sys", "all_columns", columnsColumns, rowsAllColumns),
 		newView("sys", "system_columns", columnsColumns, rowsSystemColumns),
-		newView("sys", "computed_columns", columnsComputedColumns, func(c *viewCall) error { return c.eachColumn(addComputed) }),
-		newView("sys", "identity_columns", columnsIdentityColumns, func(c *viewCall) error { return c.eachColumn(addIdentity) }),
+		newView("sys", "computed_columns", columnsComputedColumns, func(c *viewCall) error { return c.eachColumn(addComputed) }).byObject(),
+		newView("sys", "identity_columns", columnsIdentityColumns, func(c *viewCall) error { return c.eachColumn(addIdentity) }).byObject(),
 	}
 }
 
@@ -125,11 +125,11 @@ func addIdentity(c *viewCall, col columnOf) error {
 
 func indexViews() []*view {
 	return []*view{
-		newView("sys", "indexes", columnsIndexes, func(c *viewCall) error { return c.eachIndex(addIndex) }),
-		newView("sys", "index_columns", columnsIndexColumns, func(c *viewCall) error { return c.eachIndex(addIndexColumns) }),
-		newView("sys", "partitions", columnsPartitions, func(c *viewCall) error { return c.eachIndex(addPartition) }),
+		newView("sys", "indexes", columnsIndexes, func(c *viewCall) error { return c.eachIndex(addIndex) }).byObject(),
+		newView("sys", "index_columns", columnsIndexColumns, func(c *viewCall) error { return c.eachIndex(addIndexColumns) }).byObject(),
+		newView("sys", "partitions", columnsPartitions, func(c *viewCall) error { return c.eachIndex(addPartition) }).byObject(),
 		newView("sys", "dm_db_partition_stats", columnsPartitionStats, func(c *viewCall) error { return c.eachIndex(addPartitionStats) }).
-			needing(needDatabaseState),
+			byObject().needing(needDatabaseState),
 	}
 }
 

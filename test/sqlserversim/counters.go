@@ -14,6 +14,8 @@ type Counters struct {
 	Rows        int64 // rows sent over the wire
 	Attentions  int64 // requests ended by an attention
 	Errors      int64 // ERROR tokens sent
+	Sent        int64 // bytes written to clients, TLS and all
+	Received    int64 // bytes read from them
 }
 
 // keptStatements bounds the statement log: older ones are forgotten, so a demo server does not grow.
@@ -25,6 +27,7 @@ type statementLog struct {
 	statements, refused                         []string
 	count                                       int64
 	connections, logins, rows, attentions, errs atomic.Int64
+	sent, received                              atomic.Int64
 }
 
 func newStatementLog() *statementLog { return &statementLog{} }
@@ -82,6 +85,6 @@ func (s *Server) Counters() Counters {
 	l.mu.Unlock()
 	return Counters{
 		Connections: l.connections.Load(), Logins: l.logins.Load(), Statements: count, Rows: l.rows.Load(),
-		Attentions: l.attentions.Load(), Errors: l.errs.Load(),
+		Attentions: l.attentions.Load(), Errors: l.errs.Load(), Sent: l.sent.Load(), Received: l.received.Load(),
 	}
 }

@@ -217,31 +217,79 @@ func (db *database) cdcObjects(ids map[string]int32) []*object {
 		return nil
 	}
 	var out []*object
-	schemaID := ids["cdc"]
 	for _, v := range db.srv.catalog.cdcTables {
-		out = append(out, &object{
-			id: derivedID("cdc", v.name), schema: "cdc", schemaID: schemaID, name: v.name, kind: kindTable, created: db.created,
-			modified: db.created, shipped: true, view: v,
-		})
+		out = append(out, db.cdcTable(v, ids["cdc"]))
 	}
 	for _, i := range cdc.Instances() {
-		base := object{
-			schema: "cdc", schemaID: schemaID, created: i.CreateDate, modified: i.CreateDate, shipped: true, instance: i,
-		}
-		table := base
-		table.id, table.name, table.kind = i.ObjectID, i.ChangeTableName(), kindTable
-		all := base
-		all.name, all.kind = "fn_cdc_get_all_changes_"+i.Name, kindInlineFunc
-		all.id = derivedID("cdc", all.name)
-		out = append(out, &table, &all)
+		out = append(out, changeTableObject(i, ids["cdc"]), functionObject(i, ids["cdc"], false))
 		if i.SupportsNetChanges {
-			net := base
-			net.name, net.kind, net.net = "fn_cdc_get_net_changes_"+i.Name, kindInlineFunc, true
-			net.id = derivedID("cdc", net.name)
-			out = append(out, &net)
+			out = append(out, functionObject(i, ids["cdc"], true))
 		}
 	}
 	return out
+}
+
+// cdcTable is one of the metadata tables of schema cdc.
+func (db *database) cdcTable(v *view, schemaID int32) *object {
+	return &object{
+		id: derivedID("cdc", v.name), schema: "cdc", schemaID: schemaID, name: v.name, kind: kindTable, created: db.created,
+		modified: db.created, shipped: true, view: v,
+	}
+}
+
+// changeTableObject is cdc.<instance>_CT.
+func changeTableObject(i *engine.Instance, schemaID int32) *object {
+	return &object{
+		id: i.ObjectID, schema: "cdc", schemaID: schemaID, name: i.ChangeTableName(), kind: kindTable, created: i.CreateDate,
+		modified: i.CreateDate, shipped: true, instance: i,
+	}
+}
+
+// The functions of an instance are named after it.
+const (
+	allChangesPrefix = "fn_cdc_get_all_changes_"
+	netChangesPrefix = "fn_cdc_get_net_changes_"
+)
+
+// functionObject is one of the two query functions of an instance.
+func functionObject(i *engine.Instance, schemaID int32, net bool) *object {
+	name := allChangesPrefix + i.Name
+	if net {
+		name = netChangesPrefix + i.Name
+	}
+	return &object{
+		id: derivedID("cdc", name), schema: "cdc", schemaID: schemaID, name: name, kind: kindInlineFunc, created: i.CreateDate,
+		modified: i.CreateDate, shipped: true, instance: i, net: net,
+	}
+}
+
+// findCDC finds an object that CDC made, without listing them all: a reader names one in every statement.
+func (db *database) findCDC(name string) *object {
+	cdc := db.cdc()
+	if !cdc.Enabled() {
+		return nil
+	}
+	schema, _ := db.eng.Schema("cdc")
+	for _, v := range db.srv.catalog.cdcTables {
+		if strings.EqualFold(v.name, name) {
+			return db.cdcTable(v, schema.ID)
+		}
+	}
+	lower := fold(name)
+	if strings.HasSuffix(lower, "_ct") {
+		if i, ok := cdc.Instance(name[:len(name)-len("_ct")]); ok {
+			return changeTableObject(i, schema.ID)
+		}
+	}
+	for prefix, net := range map[string]bool{allChangesPrefix: false, netChangesPrefix: true} {
+		if !strings.HasPrefix(lower, prefix) {
+			continue
+		}
+		if i, ok := cdc.Instance(name[len(prefix):]); ok && (!net || i.SupportsNetChanges) {
+			return functionObject(i, schema.ID, net)
+		}
+	}
+	return nil
 }
 
 // find resolves a name of one or two parts in the database: the default schema, then dbo, for a bare one. System objects are
@@ -256,7 +304,10 @@ func (db *database) find(schema, name, defaultSchema string) *object {
 	if o := db.findIn("dbo", name); o != nil {
 		return o
 	}
-	return db.findIn("sys", name)
+	if strings.HasPrefix(fold(name), "sys") { // sysobjects and its kin need no schema
+		return db.findIn("sys", name)
+	}
+	return nil
 }
 
 func (db *database) findIn(schema, name string) *object {
@@ -274,6 +325,11 @@ func (db *database) findIn(schema, name string) *object {
 		return &object{
 			id: def.ObjectID, schema: def.Schema, schemaID: db.schemaIDs()[fold(def.Schema)], name: def.Name, kind: kindTable,
 			created: def.CreateDate, modified: def.ModifyDate, def: def,
+		}
+	}
+	if strings.EqualFold(schema, "cdc") {
+		if o := db.findCDC(name); o != nil {
+			return o
 		}
 	}
 	for _, o := range db.objects() {

@@ -13,7 +13,7 @@ import (
 type DSNs struct {
 	URL  string // sqlserver://user:password@host:port?database=…
 	ADO  string // Server=host,port;Database=…;User Id=…;Password=…
-	ODBC string // odbc:Server=host,port;Database=…;UID=…;PWD={…}, as go-mssqldb takes it
+	ODBC string // Driver={…};Server=host,port;Database=…;UID=…;PWD={…}, as ODBC programs have it; go-mssqldb does not take it as it is
 }
 
 // DSN is the URL form for a login: sa by default, else the login named. A login that the server does not know gets
@@ -55,7 +55,7 @@ func (s *Server) dsns(user, database string) DSNs {
 	return DSNs{
 		URL: u.String(),
 		ADO: fmt.Sprintf("Server=%s,%s;Database=%s;User Id=%s;Password=%s;Encrypt=%s", host, port, database, user, adoQuote(password), encrypt),
-		ODBC: fmt.Sprintf("odbc:Server=%s,%s;Database=%s;UID=%s;PWD={%s};Encrypt=%s", host, port, database, user,
+		ODBC: fmt.Sprintf("Driver={ODBC Driver 18 for SQL Server};Server=%s,%s;Database=%s;UID=%s;PWD={%s};Encrypt=%s", host, port, database, user,
 			strings.ReplaceAll(password, "}", "}}"), odbcEncrypt),
 	}
 }

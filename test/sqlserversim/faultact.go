@@ -13,18 +13,14 @@ import (
 // Fault puts a rule in force. Rules are tried in the order they were added; the first that matches acts.
 func (s *Server) Fault(f Fault) *Rule { return s.faults.add(f) }
 
-// connectHook applies faults at AtAccept and counts connections.
+// connectHook applies faults at AtAccept.
 func (s *Server) connectHook(c *tds.Conn) tds.Fault {
-	s.mu.Lock()
-	s.accepted++
-	n := s.accepted
-	s.mu.Unlock()
-	s.log.connections.Add(1)
-	s.numberConnection(c, n)
-	a := s.faults.match(AtAccept, n, "", "")
+	m := meterOf(c)
+	a := s.faults.match(AtAccept, m.number, "", "")
 	if a == nil {
 		return tds.Fault{}
 	}
+	m.reset.Store(a.action.kind == actReset)
 	return a.action.wireFault(true)
 }
 
@@ -177,7 +173,13 @@ func (k *wireSink) act() error {
 		k.w.Done(tds.Done{Status: tds.DoneError | tds.DoneServerError})
 		return errInjected
 	}
+	if a.kind == actReset {
+		meterOf(k.w.Conn()).reset.Store(true)
+	}
 	k.inject(a.wireFault(false))
+	if a.kind == actHang && k.w.Err() == nil {
+		return nil // released
+	}
 	return errInjected
 }
 

@@ -3,19 +3,23 @@ package sqlserversim_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/sqlserversim"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/sqlserversim/engine"
 )
 
 // TestLifecycle takes a table through everything CDC does to it, by T-SQL over the socket alone.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
-	sim := start(t, sqlserversim.WithoutTLS())
+	clock := engine.NewManualClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	sim := start(t, sqlserversim.WithoutTLS(), sqlserversim.WithClock(clock))
 	db := connect(t, sim.DSN())
 	run := func(batch string, args ...any) {
 		t.Helper()
+		clock.Advance(time.Second)
 		_, err := db.ExecContext(t.Context(), batch, args...)
 		require.NoError(t, err, batch)
 	}
@@ -84,8 +88,8 @@ func TestLifecycle(t *testing.T) {
 	}
 
 	// Columns and bits.
-	require.Equal(t, "2|0|1|1", one(`SELECT sys.fn_cdc_get_column_ordinal('dbo_item', 'name'), sys.fn_cdc_is_bit_set(1, 0x02),
-		sys.fn_cdc_is_bit_set(2, 0x02), sys.fn_cdc_has_column_changed('dbo_item', 'name', 0x02)`)[:7])
+	require.Equal(t, "2|false|true|true", one(`SELECT sys.fn_cdc_get_column_ordinal('dbo_item', 'name'), sys.fn_cdc_is_bit_set(1, 0x02),
+		sys.fn_cdc_is_bit_set(2, 0x02), sys.fn_cdc_has_column_changed('dbo_item', 'name', 0x02)`))
 
 	// DDL: a new column is not captured; a type change is; the history knows both.
 	run("ALTER TABLE dbo.item ADD extra int NULL")

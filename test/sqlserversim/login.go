@@ -3,7 +3,6 @@ package sqlserversim
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tds"
 )
@@ -15,7 +14,7 @@ type loginHandler Server
 // name or password (the state on the wire is always 1), 4060 then 18456 for a database that cannot be opened.
 func (h *loginHandler) Login(ctx context.Context, c *tds.Conn, login *tds.Login) (*tds.LoginAnswer, tds.Session, error) {
 	s := (*Server)(h)
-	connection := s.connectionNumber(c)
+	connection := meterOf(c).number
 	if login.Integrated() {
 		return nil, nil, refusal(18452, "Login failed. The login is from an untrusted domain and cannot be used with Integrated authentication.")
 	}
@@ -55,30 +54,6 @@ func (h *loginHandler) Login(ctx context.Context, c *tds.Conn, login *tds.Login)
 func refusal(number int32, text string) *tds.ServerError {
 	return &tds.ServerError{Number: number, Class: 14, State: 1, Text: text, Line: 1}
 }
-
-// connections numbers the open connections in the order they came.
-type connections struct {
-	mu sync.Mutex
-	by map[*tds.Conn]int
-}
-
-func (s *Server) numberConnection(c *tds.Conn, n int) {
-	s.numbers.mu.Lock()
-	defer s.numbers.mu.Unlock()
-	s.numbers.by[c] = n
-}
-
-// connectionNumber gives the number of a connection and forgets it: the session keeps it from here on.
-func (s *Server) connectionNumber(c *tds.Conn) int {
-	s.numbers.mu.Lock()
-	defer s.numbers.mu.Unlock()
-	n := s.numbers.by[c]
-	delete(s.numbers.by, c)
-	return n
-}
-
-// forgetConnection drops the number of a connection that never logged in.
-func (s *Server) forgetConnection(c *tds.Conn, _ error) { s.connectionNumber(c) }
 
 // remember lists a session; forget takes it off the list.
 func (s *Server) remember(ses *session) {

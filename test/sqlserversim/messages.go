@@ -58,7 +58,7 @@ func engineMessage(number int32) (class, state uint8, text string, ok bool) {
 	case 1222:
 		return 16, 51, "Lock request time out period exceeded.", true
 	case 1505:
-		return 16, 1, "The CREATE UNIQUE INDEX statement terminated because a duplicate key was found for the object name '%v' and the index name '%v'. The duplicate key value is (%v).", true
+		return 16, 1, "The CREATE UNIQUE INDEX statement terminated because a duplicate key was found for the object name '%v' and the index name '%v'. The duplicate key value is %v.", true
 	case 1781:
 		return 16, 1, "Column already has a DEFAULT bound to it.", true
 	case 1801:
@@ -70,9 +70,9 @@ func engineMessage(number int32) (class, state uint8, text string, ok bool) {
 	case 1913:
 		return 16, 1, "The operation failed because an index or statistics with name '%v' already exists on table '%v'.", true
 	case 2601:
-		return 14, 1, "Cannot insert duplicate key row in object '%v' with unique index '%v'. The duplicate key value is (%v).", true
+		return 14, 1, "Cannot insert duplicate key row in object '%v' with unique index '%v'. The duplicate key value is %v.", true
 	case 2627:
-		return 14, 1, "Violation of %v constraint '%v'. Cannot insert duplicate key in object '%v'. The duplicate key value is (%v).", true
+		return 14, 1, "Violation of %v constraint '%v'. Cannot insert duplicate key in object '%v'. The duplicate key value is %v.", true
 	case 2628:
 		return 16, 1, "String or binary data would be truncated in table '%v', column '%v'. Truncated value: '%v'.", true
 	case 2705:
@@ -226,14 +226,7 @@ func clientError(err error, spid int) error {
 	if e.Number == engine.ErrDeadlock && len(args) == 0 {
 		args = []any{spid}
 	}
-	if e.Tail == nil {
-		return message(e.Number, args...)
-	}
-	inner := sqlerr.Of(clientError(e.Tail, spid))
-	if inner == nil {
-		return err
-	}
-	return message(e.Number, append(append([]any{}, args...), inner.Number, inner.Message)...)
+	return message(e.Number, args...)
 }
 
 // clientText is the text of an error as a client would read it, other when it has none.

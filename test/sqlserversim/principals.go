@@ -160,6 +160,11 @@ func (s *security) rightsOf(database, loginName, user string) rights {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	r := rights{user: user, names: map[string]bool{fold(user): true, "public": true}}
+	l := s.logins[fold(loginName)]
+	if l != nil && l.sysadmin {
+		r.all = true
+		return r
+	}
 	p := s.dbs[fold(database)]
 	if p == nil {
 		return r
@@ -178,8 +183,7 @@ func (s *security) rightsOf(database, loginName, user string) rights {
 			}
 		}
 	}
-	l := s.logins[fold(loginName)]
-	r.all = l != nil && l.sysadmin || fold(user) == "dbo" || r.names["db_owner"]
+	r.all = fold(user) == "dbo" || r.names["db_owner"]
 	for _, g := range p.grants {
 		if r.names[g.grantee] {
 			r.grants = append(r.grants, g)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -112,7 +113,7 @@ func (c *procCall) info(e *sqlerr.Error) error { return c.call.Sink.Message(e) }
 
 // rowset sends a rowset; rows adds to it through a view that has the columns.
 func (c *procCall) rowset(columns string, rows func(*viewCall) error) error {
-	v := &viewCall{view: newView("", c.proc.name, columns, nil), session: c.session, db: c.db}
+	v := &viewCall{view: newView("", c.proc.name, columns, nil), session: c.session, db: c.db, low: math.MinInt64, high: math.MaxInt64}
 	if err := rows(v); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/sqlserversim/engine"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/sqlerr"
@@ -85,7 +86,7 @@ func spEnableTable(c *procCall) error {
 		}
 		spec.Columns = columns
 	}
-	res, err := c.db.eng.EnableTable(c.ctx, spec)
+	res, err := c.enableTable(spec)
 	if err != nil {
 		return err
 	}
@@ -96,13 +97,29 @@ func spEnableTable(c *procCall) error {
 	return c.enableMessages(res, spec)
 }
 
+// enableTable enables. The engine waits for transactions that have changed the table; when that is the session's own, which on a
+// real server does not stand in its way, the wait would never end.
+func (c *procCall) enableTable(spec engine.EnableTableSpec) (engine.EnableResult, error) {
+	if c.session.tran.txs[c.db] == nil {
+		return c.db.eng.EnableTable(c.ctx, spec)
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
+	defer cancel()
+	res, err := c.db.eng.EnableTable(ctx, spec)
+	if err != nil && c.ctx.Err() == nil && ctx.Err() != nil {
+		return res, errorf("The simulator cannot enable table %s.%s for Change Data Capture while it is locked by a transaction and the session has an open transaction itself: commit first.",
+			spec.Schema, spec.Table)
+	}
+	return res, err
+}
+
 // grantFunctions lets the gating role, or everybody, call the instance's functions.
 func (c *procCall) grantFunctions(i *engine.Instance) {
 	grantee := "public"
 	if i.RoleName != "" {
 		grantee = fold(i.RoleName)
 	}
-	for _, f := range []string{"fn_cdc_get_all_changes_", "fn_cdc_get_net_changes_"} {
+	for _, f := range []string{allChangesPrefix, netChangesPrefix} {
 		c.session.srv.security.setGrant(c.db.name, grant{
 			grantee: grantee, class: classObject, major: derivedID("cdc", f+i.Name), permission: "SELECT", state: 'G',
 		})
@@ -192,8 +209,8 @@ func spDisableTable(c *procCall) error {
 // forgetInstance drops the permissions on an instance's objects.
 func (s *session) forgetInstance(db *database, i *engine.Instance) {
 	s.srv.security.dropGrants(db.name, i.ObjectID)
-	s.srv.security.dropGrants(db.name, derivedID("cdc", "fn_cdc_get_all_changes_"+i.Name))
-	s.srv.security.dropGrants(db.name, derivedID("cdc", "fn_cdc_get_net_changes_"+i.Name))
+	s.srv.security.dropGrants(db.name, derivedID("cdc", allChangesPrefix+i.Name))
+	s.srv.security.dropGrants(db.name, derivedID("cdc", netChangesPrefix+i.Name))
 }
 
 const columnsHelpCDC = `source_schema sysname?, source_table sysname?, capture_instance sysname, object_id int?,

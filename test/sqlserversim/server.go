@@ -31,7 +31,6 @@ type Server struct {
 	log             *statementLog
 	started         time.Time
 	defaultDatabase string
-	numbers         connections
 	descriptors     atomic.Uint64
 
 	ctx    context.Context // ends when Close begins
@@ -71,7 +70,7 @@ func newServer(cfg *config) (*Server, error) {
 	p, _ := profileOf(cfg.version)
 	s := &Server{
 		cfg: cfg, profile: p, dbs: map[string]*database{}, sessions: map[int]*session{}, nextDB: 1,
-		faults: newFaultSet(cfg.seed), log: newStatementLog(), numbers: connections{by: map[*tds.Conn]int{}},
+		faults: newFaultSet(cfg.seed), log: newStatementLog(),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.eng = engine.NewServer(engineOptions(cfg, p))
@@ -126,7 +125,6 @@ func (s *Server) wireConfig() tds.Config {
 		ServerName: s.cfg.serverName,
 		Version:    tds.ProductVersion{Major: s.profile.major, Minor: s.profile.minor, Build: s.profile.build},
 		Hooks:      tds.Hooks{Connect: s.connectHook},
-		OnEnd:      s.forgetConnection,
 	}
 	if s.certs != nil {
 		c.TLS = &tls.Config{Certificates: []tls.Certificate{s.certs.leaf}}
@@ -147,22 +145,25 @@ func (s *Server) listen() error {
 		}
 	}
 	s.listener = l
-	s.tasks.Go(func() { _ = s.wire.Serve(s.ctx, l) })
+	s.tasks.Go(func() { _ = s.wire.Serve(s.ctx, meteredListener{l, s}) })
 	return nil
 }
 
 // Dial opens a connection to the server over an in-memory pipe. Its signature is that of net.Dialer.DialContext, so it fits
 // go-mssqldb's Connector.Dialer; network and address are ignored.
 func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	s.mu.Lock()
-	closed := s.closed
-	s.mu.Unlock()
-	if closed {
-		return nil, errors.New("dialling the simulator: it is closed")
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	client, server := net.Pipe()
-	s.tasks.Go(func() { _ = s.wire.ServeConn(s.ctx, server) })
-	return client, ctx.Err()
+	metered := s.meter(server)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errors.New("dialling the simulator: it is closed")
+	}
+	s.tasks.Go(func() { _ = s.wire.ServeConn(s.ctx, metered) })
+	return client, nil
 }
 
 // Dialer is Server.Dial as a value with a DialContext method, as go-mssqldb's Connector wants it.

@@ -2,6 +2,7 @@ package sqlserversim
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -26,8 +27,9 @@ type session struct {
 	info       sessionInfo
 
 	db     *database
-	user   string // in db
-	rights rights // in db, as of the statement's start
+	home   *database // of the login; a reset goes back there
+	user   string    // in db
+	rights rights    // in db, as of the statement's start
 
 	// what a reset puts back
 	isolation   engine.Isolation
@@ -55,8 +57,6 @@ type sessionInfo struct {
 	running            atomic.Bool
 	lastStart, lastEnd atomic.Int64 // unix nanoseconds
 	rows               atomic.Int64
-	networkWait        atomic.Int64 // nanoseconds spent in writing rows
-	networkWaits       atomic.Int64
 	isolation          atomic.Int64 // as sys.dm_exec_sessions numbers it
 	transactions       atomic.Int64
 	killed             atomic.Bool
@@ -73,13 +73,14 @@ type statementState struct {
 // newSession makes a session on a database for a login that has been checked.
 func (s *Server) newSession(login string, db *database) *session {
 	ses := &session{
-		srv: s, login: login, sysadmin: s.security.isSysadmin(login), db: db, language: "us_english",
+		srv: s, login: login, sysadmin: s.security.isSysadmin(login), db: db, home: db, language: "us_english",
 		lockTimeout: engine.NoLockTimeout, textSize: 4096, prepared: map[int32]string{},
 	}
 	ses.info.loginTime = s.eng.Now()
 	ses.info.originalLogin = login
 	ses.user = s.security.userOf(db.name, login)
 	ses.info.database.Store(int64(db.id))
+	ses.info.isolation.Store(int64(isolationNumber(engine.ReadCommitted)))
 	ses.refreshRights()
 	ses.sql = tsql.NewSession(ses)
 	return ses
@@ -182,15 +183,20 @@ func (s *session) outcome(ctx context.Context, err error) error {
 	return &tds.ServerError{Number: 50000, Class: 16, State: 255, Text: "Simulator: " + err.Error(), Line: 1}
 }
 
-// reset puts the session back to what it was after login, as sp_reset_connection does. Isolation returns to READ COMMITTED.
+// reset puts the session back to what it was after login, as sp_reset_connection does: isolation returns to READ COMMITTED, the
+// database to the one of the login.
 func (s *session) reset(ctx context.Context, keepTransaction bool) {
 	if !keepTransaction && s.tran.count > 0 {
 		_ = s.rollbackAll(ctx, true)
 	}
 	s.isolation = engine.ReadCommitted
+	s.info.isolation.Store(int64(isolationNumber(s.isolation)))
 	s.lockTimeout = engine.NoLockTimeout
 	s.language, s.textSize = "us_english", 4096
 	s.prepared = map[int32]string{}
+	if s.db != s.home && s.srv.database(s.home.name) == s.home {
+		_ = s.Use(ctx, s.home.name) // as after login, with its ENVCHANGE
+	}
 	s.sql.Reset()
 }
 
@@ -271,7 +277,7 @@ func (s *session) Variable(name string) (sqltype.Value, sqltype.Type, bool) {
 	case "@@connections":
 		return number(s.srv.log.connections.Load(), sqltype.KindInt)
 	case "@@dbts":
-		return sqltype.VarBinary(make([]byte, 8)), sqltype.VarBinaryType(8), true
+		return sqltype.VarBinary(binary.BigEndian.AppendUint64(nil, s.db.eng.RowVersion())), sqltype.VarBinaryType(8), true
 	case "@@cursor_rows", "@@cpu_busy", "@@io_busy", "@@idle", "@@pack_errors", "@@total_errors":
 		return number(0, sqltype.KindInt)
 	}

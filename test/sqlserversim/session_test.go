@@ -26,7 +26,6 @@ func TestEncryption(t *testing.T) {
 		db := connect(t, sim.DSN())
 		require.Equal(t, []string{"TRUE"}, rows(t, db, "SELECT encrypt_option FROM sys.dm_exec_connections WHERE session_id = @@SPID"))
 		require.Equal(t, []string{"1"}, rows(t, connect(t, sim.DSNs().ADO), "SELECT 1"))
-		require.Equal(t, []string{"1"}, rows(t, connect(t, sim.DSNs().ODBC), "SELECT 1"))
 	})
 	t.Run("off", func(t *testing.T) {
 		t.Parallel()
@@ -35,7 +34,6 @@ func TestEncryption(t *testing.T) {
 		db := connect(t, sim.DSN())
 		require.Equal(t, []string{"FALSE"}, rows(t, db, "SELECT encrypt_option FROM sys.dm_exec_connections WHERE session_id = @@SPID"))
 		require.Equal(t, []string{"1"}, rows(t, connect(t, sim.DSNs().ADO), "SELECT 1"))
-		require.Equal(t, []string{"1"}, rows(t, connect(t, sim.DSNs().ODBC), "SELECT 1"))
 	})
 	t.Run("the certificate verifies against its authority", func(t *testing.T) {
 		t.Parallel()
@@ -263,4 +261,85 @@ func TestVirtualTime(t *testing.T) {
 		require.NoError(t, db.Close())
 		require.NoError(t, sim.Close())
 	})
+}
+
+// TestLocks: a reader under READ COMMITTED waits for a writer, LOCK_TIMEOUT ends the wait with 1222, and a cycle ends with 1205.
+func TestLocks(t *testing.T) {
+	t.Parallel()
+	sim := start(t, sqlserversim.WithoutTLS())
+	exec(t, sim, "CREATE TABLE dbo.t (id int PRIMARY KEY, v int)", "INSERT dbo.t VALUES (1, 1), (2, 2)")
+	db := connect(t, sim.DSN())
+	one, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = one.ExecContext(t.Context(), "UPDATE dbo.t SET v = 10 WHERE id = 1")
+	require.NoError(t, err)
+	_, err = tryRows(t.Context(), db, "SET LOCK_TIMEOUT 50; SELECT v FROM dbo.t WHERE id = 1")
+	e := sqlError(t, err)
+	require.Equal(t, int32(1222), e.Number)
+	require.Equal(t, "Lock request time out period exceeded.", e.Message)
+	require.Equal(t, []string{"10"}, rows(t, db, "SELECT v FROM dbo.t WITH (NOLOCK) WHERE id = 1"))
+	require.Equal(t, []string{"2"}, rows(t, db, "SELECT v FROM dbo.t WITH (READPAST)"))
+
+	two, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = two.ExecContext(t.Context(), "UPDATE dbo.t SET v = 20 WHERE id = 2")
+	require.NoError(t, err)
+	waits := make(chan error, 1)
+	go func() {
+		_, err := one.ExecContext(t.Context(), "UPDATE dbo.t SET v = 11 WHERE id = 2")
+		waits <- err
+	}()
+	time.Sleep(20 * time.Millisecond)
+	_, victim := two.ExecContext(t.Context(), "UPDATE dbo.t SET v = 21 WHERE id = 1")
+	other := <-waits
+	if victim == nil {
+		victim, other = other, victim
+	}
+	require.NoError(t, other)
+	e = sqlError(t, victim)
+	require.Equal(t, int32(1205), e.Number)
+	require.Equal(t, uint8(13), e.Class)
+	_, _ = one.Rollback(), two.Rollback()
+	require.Equal(t, []string{"1", "2"}, rows(t, db, "SELECT v FROM dbo.t ORDER BY id"))
+}
+
+func TestReadCommittedSnapshot(t *testing.T) {
+	t.Parallel()
+	sim := start(t, sqlserversim.WithoutTLS())
+	exec(t, sim, "ALTER DATABASE lab SET READ_COMMITTED_SNAPSHOT ON", "CREATE TABLE dbo.t (id int PRIMARY KEY, v int)", "INSERT dbo.t VALUES (1, 1)")
+	db := connect(t, sim.DSN())
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), "UPDATE dbo.t SET v = 2")
+	require.NoError(t, err)
+	require.Equal(t, []string{"1"}, rows(t, db, "SELECT v FROM dbo.t"), "a reader does not wait")
+	require.NoError(t, tx.Commit())
+	require.Equal(t, []string{"2"}, rows(t, db, "SELECT v FROM dbo.t"))
+}
+
+func TestEnableInsideATransaction(t *testing.T) {
+	t.Parallel()
+	sim := start(t, sqlserversim.WithoutTLS())
+	exec(t, sim, "CREATE TABLE dbo.a (id int PRIMARY KEY)", "CREATE TABLE dbo.b (id int PRIMARY KEY)", "EXEC sys.sp_cdc_enable_db")
+	exec(t, sim, "BEGIN TRAN; INSERT dbo.a VALUES (1); EXEC sys.sp_cdc_enable_table 'dbo', 'b', @role_name = NULL; COMMIT")
+	err := sim.Exec(t.Context(), "BEGIN TRAN; INSERT dbo.a VALUES (2); EXEC sys.sp_cdc_enable_table 'dbo', 'a', @role_name = NULL; COMMIT")
+	require.ErrorContains(t, err, "commit first")
+}
+
+func TestCounters(t *testing.T) {
+	t.Parallel()
+	sim, db := faulty(t)
+	before := sim.Counters()
+	require.Len(t, rows(t, db, readAll), 1000)
+	after := sim.Counters()
+	require.Equal(t, int64(1000), after.Rows-before.Rows)
+	require.Equal(t, int64(1), after.Statements-before.Statements)
+	require.Greater(t, after.Sent-before.Sent, int64(200_000))
+	require.Positive(t, after.Received-before.Received)
+	require.Equal(t, int64(1), after.Connections)
+	require.Equal(t, readAll, sim.Statements()[len(sim.Statements())-1])
+	waits := rows(t, db, "SELECT waiting_tasks_count FROM sys.dm_exec_session_wait_stats WHERE session_id = @@SPID AND wait_type = 'ASYNC_NETWORK_IO'")
+	require.Len(t, waits, 1)
+	sim.ResetStatements()
+	require.Empty(t, sim.Statements())
 }

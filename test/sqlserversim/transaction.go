@@ -37,6 +37,7 @@ func (s *session) Begin(_ context.Context, name string) error {
 		count: 1, name: name, descriptor: s.srv.nextDescriptor(), txs: map[*database]*engine.Tx{},
 		views: map[*database]*engine.View{},
 	}
+	s.info.transactions.Store(1)
 	if s.writer != nil {
 		s.writer.EnvBegin(s.tran.descriptor)
 	}
@@ -61,6 +62,7 @@ func (s *session) Commit(ctx context.Context, _ string) error {
 	}
 	descriptor := s.tran.descriptor
 	s.tran = transaction{}
+	s.info.transactions.Store(0)
 	if s.writer != nil {
 		s.writer.EnvCommit(descriptor)
 	}
@@ -125,6 +127,7 @@ func (s *session) rollbackAll(_ context.Context, silent bool) error {
 	}
 	descriptor := s.tran.descriptor
 	s.tran = transaction{}
+	s.info.transactions.Store(0)
 	if s.writer != nil && !silent {
 		s.writer.EnvRollback(descriptor)
 	}
@@ -253,6 +256,7 @@ func (s *session) beginRequest(ctx context.Context, level tds.Isolation, name st
 	case tds.Snapshot:
 		s.isolation = engine.Snapshot
 	}
+	s.info.isolation.Store(int64(isolationNumber(s.isolation)))
 	if err := s.Begin(ctx, name); err != nil {
 		return err
 	}

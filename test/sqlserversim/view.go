@@ -18,6 +18,7 @@ type view struct {
 	database     string // "" for every database, else the only one that has it
 	rows         func(v *viewCall) error
 	needs        permissionRule // nil: public
+	keyed        bool           // rows come in the order of object_id, and viewCall.each makes them
 }
 
 // viewCall is one reading of a view.
@@ -26,6 +27,8 @@ type viewCall struct {
 	session *session
 	db      *database // the database whose objects are listed
 	out     []sqltype.Row
+	// low and high bound the object ids that are wanted, where the view is keyed.
+	low, high int64
 }
 
 // fields are the values of one row by column name; a column left out is NULL where it may be, else zero or empty.

@@ -82,7 +82,7 @@ func AppendFloat(dst []byte, t *TypeInfo, v float64) []byte {
 // for the length.
 func AppendDecimal(dst []byte, t *TypeInfo, negative bool, hi, lo uint64) []byte {
 	size := t.Size
-	if size >= 17 && t.Precision < 29 || size > 17 {
+	if size == decimalMax {
 		size = smallestDecimal(hi, lo)
 	}
 	sign := byte(1)

@@ -20,6 +20,7 @@ func changeColumns() []tds.Column {
 		tds.TypeNVarChar(200, c),
 	}
 	columns := make([]tds.Column, len(list))
+	list[9].Size = 9 // values of one size, as the row of 149 bytes has them
 	for i, t := range list {
 		columns[i] = tds.Column{Name: "c" + itoa(i), Type: t, Flags: tds.FlagsNullableOfTable}
 	}

@@ -20,7 +20,8 @@ import (
 // itself, since rustls takes no CA certificate for a server's.
 type Certificate struct {
 	Config *tls.Config // for Config.TLS
-	CA     []byte      // PEM of the authority, for clients that check; strict mode needs it
+	CA     []byte      // PEM of the authority, for clients that check against one; strict mode needs this or Leaf
+	Leaf   []byte      // PEM of the certificate itself, for clients that compare: msodbcsql's and jdbc's ServerCertificate
 }
 
 // NewCertificate makes a certificate for localhost, 127.0.0.1, ::1 and the hosts given, names or addresses. It is valid
@@ -76,7 +77,8 @@ func newCertificate(hosts []string, newKey func() (crypto.Signer, error)) (*Cert
 			Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 			MinVersion:   tls.VersionTLS12,
 		},
-		CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER}),
+		CA:   pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER}),
+		Leaf: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 	}, nil
 }
 

@@ -142,7 +142,7 @@ func appendNumberValue(dst []byte, t *TypeInfo, v Value) ([]byte, error) {
 		if err != nil {
 			return dst, err
 		}
-		if !decimalFits(d.Hi, d.Lo, t.Precision) {
+		if hi, lo := decimalLimit(t); d.Hi > hi || d.Hi == hi && d.Lo >= lo {
 			return dst, errRange
 		}
 		return AppendDecimal(dst, t, d.Negative, d.Hi, d.Lo), nil
@@ -176,13 +176,25 @@ func moneyOf(d Decimal, t *TypeInfo) (Money, bool) {
 	return Money(d.Lo), true
 }
 
-// decimalFits reports whether a magnitude has at most precision digits.
-func decimalFits(hi, lo uint64, precision uint8) bool {
-	limitHi, limitLo := uint64(0), uint64(1)
-	for range min(precision, MaxPrecision) {
-		limitHi, limitLo, _ = mulAdd(limitHi, limitLo, 10, 0)
+// decimalLimit gives the first magnitude that is too large for a decimal type: by its precision, or by its size where that
+// is smaller. Types with a size that only clients declare hold nothing.
+func decimalLimit(t *TypeInfo) (hi, lo uint64) {
+	lo = 1
+	for range min(t.Precision, MaxPrecision) {
+		hi, lo, _ = mulAdd(hi, lo, 10, 0)
 	}
-	return hi < limitHi || hi == limitHi && lo < limitLo
+	switch {
+	case t.Size != 5 && t.Size != 9 && t.Size != 13 && t.Size != decimalMax:
+		return 0, 0
+	case t.Size == 5 && (hi > 0 || lo > 1<<32):
+		return 0, 1 << 32
+	case t.Size == 9 && hi > 0:
+		return 1, 0
+	case t.Size == 13 && hi > 1<<32:
+		return 1 << 32, 0
+	default:
+		return hi, lo
+	}
 }
 
 // appendTimeValue appends the date and time values, and time.Time to any of the types.

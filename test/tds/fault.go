@@ -69,6 +69,16 @@ func (c *Conn) SetHooks(h Hooks) {
 	c.sock.setShape(h.Shape)
 }
 
+// Inject carries out a fault at this point of the answer, for sessions that keep their own rules of when to break. The error is
+// [Writer.Err]: [ErrFault] when the answer is over.
+func (w *Writer) Inject(f Fault) error {
+	if w.row.open {
+		w.dropRow()
+	}
+	w.inject(f)
+	return w.err
+}
+
 // inject carries out a fault in the middle of an answer.
 func (w *Writer) inject(f Fault) {
 	if w.err != nil || f.Action == Proceed && f.Delay == 0 || !w.pause(f.Delay) {

@@ -15,6 +15,9 @@ func (Secret) String() string { return "(hidden)" }
 // GoString hides the text.
 func (Secret) GoString() string { return "(hidden)" }
 
+// MarshalText hides the text.
+func (Secret) MarshalText() ([]byte, error) { return []byte("(hidden)"), nil }
+
 // Feature is an entry of the feature list of LOGIN7 or FEATUREEXTACK.
 type Feature struct {
 	ID   uint8

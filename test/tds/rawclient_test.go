@@ -3,6 +3,7 @@ package tds_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -120,7 +121,9 @@ func (c *rawClient) answer() []byte {
 	var all []byte
 	for {
 		status, payload, err := c.packet()
-		require.NoError(c.t, err)
+		if err != nil {
+			require.NoError(c.t, errors.Join(err, <-c.end))
+		}
 		all = append(all, payload...)
 		if status&1 != 0 {
 			return all

@@ -17,13 +17,33 @@ import (
 //	err := row.End()
 type Row struct {
 	w     *Writer
-	b     []byte // the writer's buffer, with the row at its end
+	cols  []rowColumn // of the rowset; nil once the row is refused
+	next  int         // index of the next column
+	b     []byte      // the writer's buffer, with the row at its end
 	start int
-	next  int  // index of the next column
 	open  bool // between Writer.Row and End
 	nbc   bool // nulls go into the bitmap
 	nulls int  // bytes of bitmap inserted so far
 	err   error
+}
+
+// rowColumn is what a row needs of a column at hand.
+type rowColumn struct {
+	t      *TypeInfo
+	k      kind
+	hi, lo uint64 // of a decimal: the first magnitude too large for it
+	short  bool   // text or bytes counted by two bytes
+	wide   bool   // text as UTF-16
+}
+
+// newRowColumn looks at a column once, for all rows.
+func newRowColumn(t *TypeInfo) rowColumn {
+	c := rowColumn{t: t, k: kindOf(t), wide: t.IsUnicode()}
+	c.short = (c.k == kindString || c.k == kindBytes) && !t.IsPLP() && !t.isLOB()
+	if c.k == kindDecimal {
+		c.hi, c.lo = decimalLimit(t)
+	}
+	return c
 }
 
 // Row begins a row. The value returned is the writer's own; it is valid until End.
@@ -31,10 +51,11 @@ func (w *Writer) Row() *Row {
 	r := &w.row
 	r.w, r.next, r.nulls, r.err, r.open = w, 0, 0, nil, true
 	if w.err != nil || w.ended {
-		r.b, r.start, r.err = nil, 0, errEnded
+		r.b, r.start, r.err, r.cols = nil, 0, errEnded, nil
 		return r
 	}
 	w.release(DoneMore)
+	r.cols = w.rowColumns
 	r.nbc = w.c.nbc != NBCNever
 	r.start = len(w.buf)
 	r.b = append(w.buf, tokenRow)
@@ -69,22 +90,20 @@ var (
 // column gives the next column's type if it takes values of the kind, and counts it.
 func (r *Row) column(k kind) *TypeInfo {
 	i := r.next
-	r.next++
-	if r.err != nil || uint(i) >= uint(len(r.w.kinds)) {
-		return nil
+	r.next = i + 1
+	if uint(i) < uint(len(r.cols)) && r.cols[i].k == k {
+		return r.cols[i].t
 	}
-	if r.w.kinds[i] != k {
-		r.refuse(i, errKind)
-		return nil
-	}
-	return &r.w.columns[i].Type
+	r.refuse(i, errKind)
+	return nil
 }
 
-// refuse keeps the reason why the row is dropped.
+// refuse keeps the reason why the row is dropped. Values beyond the last column are counted only.
 func (r *Row) refuse(i int, err error) {
-	if r.err == nil {
+	if r.err == nil && i < len(r.w.columns) {
 		c := &r.w.columns[i]
 		r.err = fmt.Errorf("writing column %d, %s %s: %w", i+1, c.Name, c.Type, err)
+		r.cols = nil
 	}
 }
 
@@ -92,10 +111,10 @@ func (r *Row) refuse(i int, err error) {
 func (r *Row) Null() {
 	i := r.next
 	r.next++
-	if r.err != nil || uint(i) >= uint(len(r.w.columns)) {
+	if uint(i) >= uint(len(r.cols)) {
 		return
 	}
-	t := &r.w.columns[i].Type
+	t := r.cols[i].t
 	switch {
 	case t.IsFixed():
 		r.refuse(i, errNull)
@@ -149,7 +168,7 @@ func (r *Row) Float(v float64) {
 // Decimal writes a decimal or numeric: the magnitude hi×2^64+lo in units of the column's scale.
 func (r *Row) Decimal(negative bool, hi, lo uint64) {
 	if t := r.column(kindDecimal); t != nil {
-		if t.Size < 17 && smallestDecimal(hi, lo) > t.Size {
+		if c := &r.cols[r.next-1]; hi > c.hi || hi == c.hi && lo >= c.lo {
 			r.refuse(r.next-1, errRange)
 			return
 		}
@@ -212,34 +231,49 @@ func (r *Row) String(s string) {
 	if t == nil {
 		return
 	}
-	if r.w.plp != (PLP{}) && t.IsPLP() {
-		r.b = AppendPLP(r.b, appendText(nil, t, s), r.w.plp)
+	c := &r.cols[r.next-1]
+	if !c.short {
+		r.long(t, appendText(r.w.text[:0], t, s))
 		return
 	}
 	at := len(r.b)
-	r.b = AppendString(r.b, t, s)
-	r.checkLength(t, at)
+	dst := append(r.b, 0, 0)
+	if c.wide {
+		dst = appendUTF16(dst, s)
+	} else {
+		dst = appendCodePage(dst, s, t.Collation)
+	}
+	n := len(dst) - at - 2
+	dst[at], dst[at+1] = byte(n), byte(n>>8)
+	r.b = dst
+	if n > t.Size {
+		r.refuse(r.next-1, errLong)
+	}
 }
 
 // Bytes writes a binary value, a rowversion, an image or a CLR value.
 func (r *Row) Bytes(b []byte) {
 	t := r.column(kindBytes)
-	if t == nil {
-		return
+	switch {
+	case t == nil:
+	case !r.cols[r.next-1].short:
+		r.long(t, b)
+	case len(b) > t.Size:
+		r.refuse(r.next-1, errLong)
+	default:
+		r.b = append(append(r.b, byte(len(b)), byte(len(b)>>8)), b...)
 	}
-	if r.w.plp != (PLP{}) && t.IsPLP() {
-		r.b = AppendPLP(r.b, b, r.w.plp)
-		return
-	}
-	at := len(r.b)
-	r.b = AppendBytes(r.b, t, b)
-	r.checkLength(t, at)
 }
 
-// checkLength refuses a value of a counted type that is longer than declared.
-func (r *Row) checkLength(t *TypeInfo, at int) {
-	if len(r.b)-at-2 > t.Size && !t.IsPLP() && !t.isLOB() {
-		r.refuse(r.next-1, errLong)
+// long writes a value of a LOB or of a type that travels in chunks.
+func (r *Row) long(t *TypeInfo, b []byte) {
+	if t.isLOB() {
+		r.b = AppendBytes(r.b, t, b)
+	} else {
+		r.b = AppendPLP(r.b, b, r.w.plp)
+	}
+	if kindOf(t) == kindString && cap(b) <= keepSize {
+		r.w.text = b[:0]
 	}
 }
 
@@ -265,10 +299,10 @@ func (r *Row) Value(v Value) {
 	}
 	i := r.next
 	r.next++
-	if r.err != nil || uint(i) >= uint(len(r.w.columns)) {
+	if uint(i) >= uint(len(r.cols)) {
 		return
 	}
-	b, err := AppendValue(r.b, &r.w.columns[i].Type, v)
+	b, err := AppendValue(r.b, r.cols[i].t, v)
 	if err != nil {
 		r.refuse(i, err)
 		return

@@ -152,7 +152,7 @@ func (c *Conn) serve(h Handler) error {
 	if session == nil {
 		return nil // routed elsewhere
 	}
-	return c.endOf(c.loop(w, session))
+	return c.loop(w, session)
 }
 
 // endOf replaces an error that only follows from this side's closing by the reason for that.
@@ -184,13 +184,13 @@ func (c *Conn) loop(w *Writer, session Session) error {
 			if errors.Is(j.err, io.EOF) && !errors.Is(j.err, io.ErrUnexpectedEOF) {
 				return nil
 			}
-			return j.err
+			return c.endOf(j.err)
 		}
 		if err := c.answer(w, session, j); err != nil {
-			return err
+			return c.endOf(err) // before this side's own closing becomes the reason
 		}
 	}
-	return ErrClosed
+	return c.endOf(ErrClosed)
 }
 
 // read reads messages until the connection ends. It is what notices attentions and the client's going away while rows

@@ -47,11 +47,11 @@ func TypeInt(size int) TypeInfo { return TypeInfo{ID: IDIntN, Size: size} }
 // TypeFloat is real or float that can be NULL, by its size of 4 or 8 bytes.
 func TypeFloat(size int) TypeInfo { return TypeInfo{ID: IDFloatN, Size: size} }
 
-// TypeDecimal is decimal(precision, scale). Its size is that of the precision (5, 9, 13, 17) and every value has it. Set
-// Size to 17 for the other form, seen from SQL Server 2022: any precision declares 17 and a value takes the smallest of the
-// four that holds it.
+// TypeDecimal is decimal(precision, scale). As SQL Server 2022 sends it, it declares 17 bytes whatever the precision, and a
+// value takes the smallest of 5, 9, 13 and 17 bytes that holds it. Set Size to 5, 9 or 13 for the other form, which the
+// document allows too: every value has that size.
 func TypeDecimal(precision, scale uint8) TypeInfo {
-	return TypeInfo{ID: IDDecimalN, Size: decimalSize(precision), Precision: precision, Scale: scale}
+	return TypeInfo{ID: IDDecimalN, Size: decimalMax, Precision: precision, Scale: scale}
 }
 
 // TypeNumeric is TypeDecimal under its other name.
@@ -134,19 +134,8 @@ func TypeUDT(database, schema, name, assembly string) TypeInfo {
 	return TypeInfo{ID: IDUDT, Size: Max, UDT: &UDTInfo{database, schema, name, assembly}}
 }
 
-// decimalSize gives the bytes of a decimal value, its sign included.
-func decimalSize(precision uint8) int {
-	switch {
-	case precision <= 9:
-		return 5
-	case precision <= 19:
-		return 9
-	case precision <= 28:
-		return 13
-	default:
-		return 17
-	}
-}
+// decimalMax is the largest decimal on the wire: the sign and 16 bytes.
+const decimalMax = 17
 
 // IsPLP reports whether values travel in chunks: the (max) types, xml and CLR types.
 func (t *TypeInfo) IsPLP() bool {

@@ -118,9 +118,9 @@ func numberCases() []typeCase {
 		[]any{[]byte("999999999999999.9999"), []byte("-0.0007"), []byte("0.0001")})
 	add("decimal(28,0)", tds.TypeDecimal(28, 0), []tds.Value{must(tds.ParseDecimal("9999999999999999999999999999")), tds.NewDecimal(-1, 0), tds.NewDecimal(0, 0)},
 		[]any{[]byte("9999999999999999999999999999"), []byte("-1"), []byte("0")})
-	wide := tds.TypeDecimal(18, 2)
-	wide.Size = 17
-	add("decimal(18,2) in 17", wide, []tds.Value{tds.NewDecimal(43, 2), tds.NewDecimal(-5_000_000_000, 2), tds.NewDecimal(0, 2)},
+	fixed := tds.TypeDecimal(18, 2)
+	fixed.Size = 9
+	add("decimal(18,2) in 9", fixed, []tds.Value{tds.NewDecimal(43, 2), tds.NewDecimal(-5_000_000_000, 2), tds.NewDecimal(0, 2)},
 		[]any{[]byte("0.43"), []byte("-50000000.00"), []byte("0.00")})
 	money := []tds.Value{tds.Money(math.MaxInt64), tds.Money(math.MinInt64), tds.Money(-5000)}
 	moneyWant := []any{[]byte("922337203685477.5807"), []byte("-922337203685477.5808"), []byte("-0.5000")}

@@ -148,6 +148,10 @@ func TestValuesAreChecked(t *testing.T) {
 		{tds.TypeDecimal(4, 2), tds.NewDecimal(10000, 2), "out of range"},
 		{tds.TypeDecimal(4, 2), tds.NewDecimal(1234, 3), "digits would be lost"},
 		{tds.TypeDecimal(38, 30), must(tds.ParseDecimal("1234567890")), "more than 38 digits"},
+		{sizedDecimal(18, 5), tds.NewDecimal(1<<32, 0), "out of range"},
+		{sizedDecimal(38, 9), must(tds.ParseDecimal("18446744073709551616")), "out of range"},
+		{sizedDecimal(38, 13), must(tds.ParseDecimal("79228162514264337593543950336")), "out of range"},
+		{sizedDecimal(38, 12), tds.NewDecimal(1, 0), "out of range"},
 		{tds.TypeMoney(4), tds.Money(math.MaxInt32 + 1), "out of range"},
 		{tds.TypeMoney(8), must(tds.ParseDecimal("922337203685477.5808")), "out of range"},
 		{tds.TypeVarChar(3, c), "four", "encoding string as varchar(3): longer than declared"},
@@ -169,8 +173,24 @@ func TestValuesAreChecked(t *testing.T) {
 	}
 }
 
+// sizedDecimal is decimal(precision, 0) that declares another size than its own.
+func sizedDecimal(precision uint8, size int) tds.TypeInfo {
+	t := tds.TypeDecimal(precision, 0)
+	t.Size = size
+	return t
+}
+
 func TestDecimals(t *testing.T) {
 	t.Parallel()
+	for size, largest := range map[int]string{5: "4294967295", 9: "18446744073709551615", 13: "79228162514264337593543950335", 17: "99999999999999999999999999999999999999"} {
+		typ, d := sizedDecimal(38, size), must(tds.ParseDecimal(largest))
+		b, err := tds.AppendValue(nil, &typ, d)
+		require.NoError(t, err)
+		require.Len(t, b, size+1)
+		got, _, err := tds.DecodeValue(b, &typ)
+		require.NoError(t, err)
+		require.Equal(t, d, got)
+	}
 	for _, text := range []string{"0", "0.00", "-0.01", "12345678901234567890123456789012345678", "-0.00000000000000000000000000000000000001", "99999999999999999999.999999999999999999"} {
 		d, err := tds.ParseDecimal(text)
 		require.NoError(t, err)

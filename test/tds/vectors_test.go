@@ -269,7 +269,11 @@ func linesOf(list []token) []string {
 // writeTokens has a session write the tokens and gives the answer's payload.
 func writeTokens(t *testing.T, list []token) []byte {
 	t.Helper()
-	c := dialRaw(t, tds.Config{}, &script{handle: func(_ context.Context, _ *tds.Request, w *tds.Writer) error {
+	cfg := tds.Config{NBC: tds.NBCNever} // not every server sends it
+	if slices.ContainsFunc(list, func(t token) bool { return t.name == "NBCROW" }) {
+		cfg.NBC = tds.NBCAuto
+	}
+	c := dialRaw(t, cfg, &script{handle: func(_ context.Context, _ *tds.Request, w *tds.Writer) error {
 		for _, token := range list {
 			if token.name == "ROW" && strings.Contains(token.line, "<sparse") {
 				w.SetPLP(tds.PLP{Unknown: true}) // as SQL Server sends xml

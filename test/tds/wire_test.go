@@ -69,6 +69,8 @@ type token struct {
 	old     string
 	ack     *loginAck
 	feature []tds.Feature
+
+	values []tds.Value // of a row
 }
 
 // loginAck is LOGINACK.
@@ -186,11 +188,10 @@ func (r *wire) row(id int, columns []tds.Column) token {
 			words[i] = "NULL"
 			continue
 		}
-		b, unknown := r.value(&columns[i].Type)
+		b := r.value(&columns[i].Type)
 		values[i], words[i] = goValue(&columns[i].Type, b), show(&columns[i].Type, b)
-		_ = unknown
 	}
-	return token{name: name, line: line + strings.Join(words, ", "), write: func(w *tds.Writer) error { return w.WriteRow(values...) }}
+	return token{name: name, line: line + strings.Join(words, ", "), values: values, write: func(w *tds.Writer) error { return w.WriteRow(values...) }}
 }
 
 func (r *wire) done(id int) token {
@@ -227,7 +228,7 @@ func (r *wire) returnValue() token {
 	}
 	v.Flags = uint16(r.u16())
 	v.Type = r.typeInfo(false)
-	b, _ := r.value(&v.Type)
+	b := r.value(&v.Type)
 	v.Value = goValue(&v.Type, b)
 	return token{name: "RETURNVALUE",
 		line:  fmt.Sprintf("RETURNVALUE ordinal %d name '%s' status %d %s = %s", v.Ordinal, v.Name, status, typeName(&v.Type), show(&v.Type, b)),

@@ -98,13 +98,13 @@ func typeName(t *tds.TypeInfo) string {
 	}
 }
 
-// value reads the bytes of a value, nil for NULL, and whether its PLP length was the unknown one.
-func (r *wire) value(t *tds.TypeInfo) ([]byte, bool) {
+// value reads the bytes of a value, nil for NULL.
+func (r *wire) value(t *tds.TypeInfo) []byte {
 	if n, ok := fixedBytes[t.ID]; ok {
 		if n == 0 {
-			return nil, false
+			return nil
 		}
-		return r.n(n), false
+		return r.n(n)
 	}
 	switch {
 	case t.ID == 0xF1 || t.ID == 0xF0 || t.Size == 0xFFFF && (t.ID == 0xA7 || t.ID == 0xE7 || t.ID == 0xA5):
@@ -112,39 +112,39 @@ func (r *wire) value(t *tds.TypeInfo) ([]byte, bool) {
 	case t.ID == 0xA7 || t.ID == 0xAF || t.ID == 0xE7 || t.ID == 0xEF || t.ID == 0xA5 || t.ID == 0xAD:
 		n := r.u16()
 		if n == 0xFFFF {
-			return nil, false
+			return nil
 		}
 		if n > t.Size {
 			panic(fault(fmt.Sprintf("%d bytes in %s", n, typeName(t))))
 		}
-		return r.n(n), false
+		return r.n(n)
 	case t.ID == 0x22 || t.ID == 0x23 || t.ID == 0x63:
 		n := r.u8()
 		if n == 0 {
-			return nil, false
+			return nil
 		}
 		r.n(n + 8)
-		return r.n(r.u32()), false
+		return r.n(r.u32())
 	case t.ID == 0x62:
 		n := r.u32()
 		if n == 0 {
-			return nil, false
+			return nil
 		}
-		return r.n(n), false
+		return r.n(n)
 	default:
 		n := r.u8()
 		if n == 0 {
-			return nil, false
+			return nil
 		}
-		return r.n(n), false
+		return r.n(n)
 	}
 }
 
 // plp reads a value in chunks.
-func (r *wire) plp() ([]byte, bool) {
+func (r *wire) plp() []byte {
 	total := r.u64()
 	if total == math.MaxUint64 {
-		return nil, false
+		return nil
 	}
 	b := []byte{}
 	for {
@@ -157,7 +157,7 @@ func (r *wire) plp() ([]byte, bool) {
 	if total != math.MaxUint64-1 && total != uint64(len(b)) {
 		panic(fault(fmt.Sprintf("PLP says %d bytes and has %d", total, len(b))))
 	}
-	return b, total == math.MaxUint64-1
+	return b
 }
 
 // goValue makes the Go value of a value's bytes.

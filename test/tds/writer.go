@@ -22,21 +22,22 @@ const keepSize = 1 << 20
 // what Handle returns is of no importance then. A row that is refused ([Row.End]) leaves the answer as it was before it.
 type Writer struct {
 	c   *Conn
-	ctx context.Context
+	ctx context.Context // the request's, looked at after every row
 	err error
 
 	buf     []byte // tokens not framed yet
 	out     []byte // framed packets, reused
+	text    []byte // of the long value being encoded, reused
 	id      uint8  // of the next packet
 	pending pendingDone
 	fatal   bool // an error of class 20 or above was sent
 	plp     PLP
 	ended   bool // the message was ended by EndMessage
 
-	columns []Column
-	kinds   []kind
-	row     Row
-	rows    int64 // written in this answer
+	columns    []Column
+	rowColumns []rowColumn
+	row        Row
+	rows       int64 // written in this answer
 }
 
 // pendingDone is the last Done, held back because its more bit depends on what follows.
@@ -48,7 +49,7 @@ type pendingDone struct {
 // begin prepares the writer for the next answer.
 func (w *Writer) begin(ctx context.Context) {
 	w.ctx, w.err, w.id, w.ended, w.rows = ctx, nil, 1, false, 0
-	w.buf, w.pending, w.columns = w.buf[:0], pendingDone{}, nil
+	w.buf, w.pending, w.columns, w.rowColumns = w.buf[:0], pendingDone{}, nil, w.rowColumns[:0]
 	w.row = Row{}
 	w.plp = PLP{}
 }
@@ -104,9 +105,9 @@ func (w *Writer) Columns(columns []Column) {
 	if !w.open() {
 		return
 	}
-	w.columns, w.kinds = columns, w.kinds[:0]
+	w.columns, w.rowColumns = columns, w.rowColumns[:0]
 	for i := range columns {
-		w.kinds = append(w.kinds, kindOf(&columns[i].Type))
+		w.rowColumns = append(w.rowColumns, newRowColumn(&columns[i].Type))
 	}
 	w.buf = appendColumns(w.buf, columns)
 }

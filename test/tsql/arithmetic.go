@@ -119,7 +119,7 @@ func (c *compiler) numeric(op string, l, r *expr) (*expr, error) {
 	default:
 		fn = intOp(op, t.Kind)
 	}
-	return derive(t, binaryEval(l.eval, r.eval, fn), l, r).fold(), nil
+	return derive(t, binaryEval(l.eval, r.eval, fn), l, r).mayFail().fold(), nil
 }
 
 // binaryEval applies fn unless a side is NULL.
@@ -302,7 +302,7 @@ func (c *compiler) decimalOp(op string, l, r *expr) (*expr, error) {
 			return sqltype.Value{}, numberError(err, sqltype.KindDecimal)
 		}
 		return sqltype.Decimal(n), nil
-	}), l, r).fold(), nil
+	}), l, r).mayFail().fold(), nil
 }
 
 func negate(a *expr) (*expr, error) {
@@ -473,5 +473,5 @@ func (c *compiler) dateArithmetic(op string, l, r *expr) (*expr, error) {
 			return sqltype.Value{}, sqlerr.Make(8115, "expression", "datetime")
 		}
 		return sqltype.DateTime(int32(days), int32(ticks)), nil
-	}), l, r).fold(), nil
+	}), l, r).mayFail().fold(), nil
 }

@@ -202,7 +202,7 @@ func (c *compiler) builtinCall(fn *builtin.Func, x *ast.Call) (*expr, error) {
 			}
 			buf[i] = v
 		}
-		var env *builtin.Env
+		env := &builtin.Env{DateFirst: 7} // while constants are folded
 		if f != nil {
 			env = &f.env
 		}

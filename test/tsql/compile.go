@@ -21,8 +21,8 @@ type compiler struct {
 	win   *windows  // set where window functions are allowed
 	// noFold keeps variables from being taken for known: the statement assigns them.
 	noFold bool
-	// pseudo names the statement for messages: INSERT or UPDATE.
-	depth int
+	depth  int           // nesting of queries and computed columns
+	reads  *[]ObjectName // full names of the tables that the statement reads
 }
 
 // newSlot reserves a slot of the frame.
@@ -173,7 +173,7 @@ func (c *compiler) variable(x *ast.Variable) (*expr, error) {
 	if v == nil || v.table != nil {
 		return nil, sqlerr.Undeclared(x.Name)
 	}
-	e := &expr{typ: v.typ, lvl: levelRun, column: -1, nullable: true, eval: func(*frame) (sqltype.Value, error) { return v.val, nil }}
+	e := &expr{typ: v.typ, lvl: levelRun, plain: true, column: -1, nullable: true, eval: func(*frame) (sqltype.Value, error) { return v.val, nil }}
 	if c.noFold {
 		e.lvl = levelRow
 	}
@@ -191,8 +191,8 @@ func (c *compiler) columnRef(x *ast.ColumnRef) (*expr, error) {
 		}
 		return nil, err
 	}
-	if c.group != nil && owner == c.group.scope {
-		return c.group.column(src, ordinal, x)
+	if owner.group != nil {
+		return owner.group.column(c, src, ordinal, x)
 	}
 	return c.sourceColumn(src, ordinal)
 }
@@ -410,7 +410,7 @@ func mergeCollation(list []*expr) (*sqltype.Collation, rank) {
 		switch {
 		case x.rank > r:
 			coll, r = x.coll, x.rank
-		case x.rank == r && r == implicit && collationName(x.coll) != collationName(coll):
+		case x.rank == r && r >= implicit && collationName(x.coll) != collationName(coll):
 			r = noCollation
 		}
 	}

@@ -165,7 +165,8 @@ func (c *compiler) compareExprs(op string, l, r *expr) (*cond, error) {
 	if err != nil {
 		return nil, err
 	}
-	cd := &cond{cmp: cmp, lvl: max(l.lvl, r.lvl)}
+	cmp.l, cmp.r = memo(cmp.l), memo(cmp.r)
+	cd := &cond{cmp: cmp, lvl: max(cmp.l.lvl, cmp.r.lvl)}
 	cd.deps.addAll(l.deps)
 	cd.deps.addAll(r.deps)
 	cd.eval = cmp.evalFn()
@@ -191,6 +192,12 @@ func (c *compiler) comparison(op string, l, r *expr) (*comparison, error) {
 		cmp.coll, rk = mergeCollation([]*expr{l, r})
 		if rk == noCollation {
 			return nil, sqlerr.Make(468, collationName(l.coll), collationName(r.coll), cmpName(op))
+		}
+		if rk == coercible {
+			var err error
+			if cmp.coll, err = c.run.collation(""); err != nil {
+				return nil, err
+			}
 		}
 		return cmp, c.textSides(cmp)
 	}
@@ -226,6 +233,28 @@ func (c *compiler) textSides(cmp *comparison) error {
 		*side = x
 	}
 	return nil
+}
+
+// memo keeps the value of a function or conversion that does not depend on the
+// row, so that OBJECT_ID('t') in a condition is asked for once.
+func memo(x *expr) *expr {
+	if x.lvl != levelRun || x.plain {
+		return x
+	}
+	r := *x
+	var owner *frame
+	var known sqltype.Value
+	r.eval = func(f *frame) (sqltype.Value, error) {
+		if owner == f && f != nil {
+			return known, nil
+		}
+		v, err := x.eval(f)
+		if err == nil {
+			owner, known = f, v
+		}
+		return v, err
+	}
+	return &r
 }
 
 func incomparable(a, b sqltype.Kind) bool {
@@ -294,15 +323,15 @@ func (c *compiler) inList(x *ast.In) (*cond, error) {
 		}
 		parts = append(parts, p)
 	}
-	any := combine("OR", parts)
-	if !x.Not {
-		if len(parts) == 1 {
-			return parts[0], nil
-		}
-		return any, nil
+	if len(parts) == 1 && !x.Not {
+		return parts[0], nil
 	}
-	return &cond{lvl: any.lvl, deps: any.deps, eval: func(f *frame) (tri, error) {
-		t, err := any.eval(f)
+	in := combine("OR", parts)
+	if !x.Not {
+		return in, nil
+	}
+	return &cond{lvl: in.lvl, deps: in.deps, eval: func(f *frame) (tri, error) {
+		t, err := in.eval(f)
 		return t.not(), err
 	}}, nil
 }

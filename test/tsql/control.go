@@ -144,13 +144,13 @@ func (r *runner) print(ctx context.Context, x *ast.PrintStmt) error {
 
 // waitFor waits for a delay, or until a time of day.
 func (r *runner) waitFor(ctx context.Context, x *ast.WaitFor) error {
-	v, err := r.valueAs(ctx, x.X, sqltype.NVarCharType(50))
+	v, _, err := r.value(ctx, x.X)
 	if err != nil {
 		return err
 	}
 	t, err := sqltype.Convert(v, sqltype.Type{Kind: sqltype.KindTime, Scale: 3}, sqltype.DefaultStyle)
-	if err != nil || !strings.Contains(v.Str(), ":") {
-		return sqlerr.Make(148, v.Str())
+	if err != nil || t.IsNull() || v.Kind().IsText() && !strings.Contains(v.Str(), ":") {
+		return sqlerr.Make(148, v.String())
 	}
 	d := time.Duration(t.Ticks()) * 100
 	if x.Time {

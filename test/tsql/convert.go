@@ -103,11 +103,11 @@ func (c *compiler) cast(operand ast.Expr, t sqltype.Type, styleExpr ast.Expr, tr
 		}
 	}
 	r := derive(t, castEval(x.eval, t, style, try), x)
-	if style != nil {
+	if style != nil { // the style is computed each time
 		r.deps.addAll(style.deps)
 		r.lvl = max(r.lvl, style.lvl)
 	}
-	r.nullable = r.nullable || try
+	r.nullable = true
 	c.inheritCollation(r, x, t)
 	return r.fold(), nil
 }

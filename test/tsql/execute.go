@@ -29,7 +29,7 @@ func isSignal(err error) bool {
 	case *returnSignal, *loopSignal:
 		return true
 	}
-	return errors.Is(err, errBatch)
+	return errors.Is(err, errBatch) || errors.Is(err, errScope)
 }
 
 // statements executes a list. An error that only ends its statement is reported, and the
@@ -50,8 +50,8 @@ func (r *runner) statements(ctx context.Context, list []ast.Statement) error {
 func (r *runner) guarded(ctx context.Context, s ast.Statement) error {
 	err := r.statement(ctx, s)
 	if err == nil || isSignal(err) {
-		if err == nil && setsError(s) {
-			r.s.lastError = 0
+		if err == nil {
+			r.succeeded(s)
 		}
 		return err
 	}
@@ -65,11 +65,12 @@ func (r *runner) guarded(ctx context.Context, s ast.Statement) error {
 		if abort && dooms(e) || r.s.opt.xactAbort {
 			r.host.Doom()
 		}
-		if isBinding(e.Number) && !r.ownBinding(err) {
-			return &bindingError{abortError: abortError{err: e}, nesting: r.nesting}
-		}
-		if r.ownBinding(err) {
+		var b *bindingError
+		switch {
+		case errors.As(err, &b):
 			return err
+		case isBinding(e.Number):
+			return &bindingError{abortError: abortError{err: e}, nesting: r.nesting}
 		}
 		return &abortError{err: e} // up to the CATCH block
 	}
@@ -84,6 +85,9 @@ func (r *runner) guarded(ctx context.Context, s ast.Statement) error {
 		if err := r.host.Rollback(ctx, ""); err != nil {
 			return err
 		}
+	}
+	if isBinding(e.Number) && !r.s.opt.xactAbort {
+		return errScope
 	}
 	return errBatch
 }
@@ -106,12 +110,13 @@ func (r *runner) failed(s ast.Statement, e *Error) error {
 	return r.sink.Done(Done{Kind: doneKind(s), Failed: true})
 }
 
+// saysTerminated tells the errors of running changes from those of compiling them.
 func saysTerminated(number int32) bool {
 	switch number {
-	case 207, 208, 245, 241, 242, 213, 8114, 1205:
-		return false
+	case 2627, 2601, 515, 547, 2628, 8152, 8134, 8115, 220, 232, 512, 517, 535, 1222, 8672, 3960, 2705:
+		return true
 	}
-	return true
+	return false
 }
 
 // endsBatch tells whether an error ends the batch: those of class 11 to 16 that SQL
@@ -151,6 +156,19 @@ func (a *raisedError) Unwrap() error { return a.err }
 func isRaised(err error) bool {
 	var r *raisedError
 	return errors.As(err, &r)
+}
+
+// succeeded sets @@ERROR and, where the statement does so, @@ROWCOUNT.
+func (r *runner) succeeded(s ast.Statement) {
+	if setsError(s) {
+		r.s.lastError = 0
+	}
+	switch s.(type) {
+	case *ast.Use, *ast.SetOption, *ast.PrintStmt, *ast.Raise, *ast.Tran:
+		r.s.rowCount = 0
+	case *ast.SetVariable:
+		r.s.rowCount = 1
+	}
 }
 
 // setsError tells whether a statement sets @@ERROR: control flow does not.

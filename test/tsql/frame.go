@@ -136,6 +136,7 @@ type expr struct {
 	coll     *sqltype.Collation // of text; nil for the default
 	rank     rank
 	digits   uint8 // of an integer literal: its precision as a decimal
+	plain    bool  // a variable: reading it costs nothing
 }
 
 func constant(v sqltype.Value, t sqltype.Type) *expr {
@@ -147,6 +148,13 @@ func (x *expr) isConst() bool { return x.lvl == levelConst }
 
 // isNullLiteral tells whether it is NULL of no type.
 func (x *expr) isNullLiteral() bool { return x.typ.Kind == sqltype.KindNull }
+
+// mayFail marks the result of arithmetic or a conversion: SQL Server declares these
+// nullable.
+func (x *expr) mayFail() *expr {
+	x.nullable = true
+	return x
+}
 
 // derive makes an expression over others: their slots, the highest level, and
 // nullable when one of them is.
@@ -173,6 +181,7 @@ func (x *expr) fold() *expr {
 	}
 	c := constant(v, x.typ)
 	c.coll, c.rank, c.digits = x.coll, x.rank, x.digits
+	c.nullable = c.nullable || x.nullable
 	return c
 }
 

@@ -149,7 +149,10 @@ func (c *compiler) tableRef(x *ast.TableRef) (fromNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.tableLeaf(t, x.Alias, t.Name())
+	if c.reads != nil {
+		*c.reads = append(*c.reads, t.Name())
+	}
+	return c.tableLeaf(t, x.Alias, t.Name(), x.Name)
 }
 
 // table finds a table of the host, or a temporary one.
@@ -160,12 +163,14 @@ func (c *compiler) table(x *ast.TableRef, access Access) (Table, error) {
 	return c.run.host.Table(c.ctx, TableRequest{Name: x.Name, Hints: x.Hints, Access: access})
 }
 
-func (c *compiler) tableLeaf(t Table, alias string, name ObjectName) (*leafNode, error) {
-	src, err := c.addSource(alias, name, t.Columns())
-	if err != nil {
+// tableLeaf makes a source of a table; written is its name as the statement has it.
+func (c *compiler) tableLeaf(t Table, alias string, name, written ObjectName) (*leafNode, error) {
+	src := newSource(alias, name, t.Columns(), c.newSlot())
+	src.written = written
+	src.def, _ = t.(Definition)
+	if err := c.scope.add(src); err != nil {
 		return nil, err
 	}
-	src.def, _ = t.(Definition)
 	return &leafNode{src: src, table: t}, nil
 }
 
@@ -174,11 +179,14 @@ func (c *compiler) variableRef(x *ast.VariableRef) (fromNode, error) {
 	if v == nil || v.table == nil {
 		return nil, sqlerr.Make(1087, x.Name)
 	}
+	if c.reads != nil {
+		*c.reads = append(*c.reads, v.table.name)
+	}
 	alias := x.Alias
 	if alias == "" {
 		alias = x.Name
 	}
-	return c.tableLeaf(v.table, alias, ObjectName{})
+	return c.tableLeaf(v.table, alias, ObjectName{}, ObjectName{})
 }
 
 // lateralScope is the scope that a source inside FROM sees: the outer query, and

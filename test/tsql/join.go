@@ -8,7 +8,19 @@ import (
 type joinOp struct{ l, r rowOp }
 
 func (o *joinOp) run(f *frame, yield func() error) error {
+	refresh(o.r)
 	return o.l.run(f, func() error { return o.r.run(f, yield) })
+}
+
+// refresh makes a stored right side that depends on an outer query read its input
+// again.
+func refresh(op rowOp) {
+	if f, ok := op.(*filterOp); ok {
+		op = f.in
+	}
+	if s, ok := op.(*storedOp); ok && !s.reuse {
+		s.full = false
+	}
 }
 
 // nullRow names a slot and the width of its rows.
@@ -22,6 +34,7 @@ type leftOp struct {
 }
 
 func (o *leftOp) run(f *frame, yield func() error) error {
+	refresh(o.r)
 	nulls := make([]sqltype.Row, len(o.nulls))
 	for i, n := range o.nulls {
 		nulls[i] = make(sqltype.Row, n.width)
@@ -102,7 +115,7 @@ type storedOp struct {
 }
 
 func (o *storedOp) run(f *frame, yield func() error) error {
-	if !o.full || !o.reuse || o.owner != f {
+	if !o.full || o.owner != f {
 		if err := o.load(f); err != nil {
 			return err
 		}

@@ -49,6 +49,9 @@ func (r *runner) raise(ctx context.Context, x *ast.Raise) error {
 	}
 	e := sqlerr.New(50000, class, uint8(min(max(state.Int64(), 0), 255)), "%s", text).At(x.Line).In(r.procedure)
 	if class <= 10 {
+		if class == 10 { // the server sends 10 as 0
+			e.Class = 0
+		}
 		if !hasOption(x.Options, "SETERROR") {
 			r.s.lastError = 0
 		}

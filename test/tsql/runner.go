@@ -65,7 +65,9 @@ func (r *runner) collation(name string) (*sqltype.Collation, error) {
 	return c, nil
 }
 
-func (r *runner) compiler(ctx context.Context) *compiler { return &compiler{ctx: ctx, run: r} }
+func (r *runner) compiler(ctx context.Context) *compiler {
+	return &compiler{ctx: ctx, run: r, reads: new([]ObjectName)}
+}
 
 // value computes an expression outside of a query: of SET, IF, PRINT and so on.
 func (r *runner) value(ctx context.Context, e ast.Expr) (sqltype.Value, sqltype.Type, error) {

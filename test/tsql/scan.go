@@ -13,6 +13,10 @@ type rowOp interface {
 	run(f *frame, yield func() error) error
 }
 
+// cancelEvery is after how many rows a scan looks whether the statement was
+// cancelled.
+const cancelEvery = 1024
+
 // stopSignal ends a row source early. Each limit has its own and takes only
 // that one back.
 type stopSignal struct{ _ byte }
@@ -49,9 +53,15 @@ func (o *scanOp) run(f *frame, yield func() error) error {
 	if err != nil {
 		return err
 	}
+	n := 0
 	for row, err := range rows {
 		if err != nil {
 			return err
+		}
+		if n++; n%cancelEvery == 0 {
+			if err := f.ctx.Err(); err != nil {
+				return err
+			}
 		}
 		f.rows[slot] = row
 		if filter != nil {

@@ -12,6 +12,7 @@ import (
 type source struct {
 	alias    string     // the exposed name; empty for none
 	name     ObjectName // of a table without an alias
+	written  ObjectName // as the statement writes it
 	cols     []sqltype.Column
 	index    map[string]int // lower-case name → first ordinal
 	slot     int
@@ -55,6 +56,7 @@ func (s *source) useAll() {
 type scope struct {
 	parent  *scope
 	sources []*source
+	group   *grouping // set while the items of a grouped query are compiled
 }
 
 // matches tells whether the qualifying parts of a column name mean this source.
@@ -81,19 +83,33 @@ func (s *source) exposed() string {
 	if s.alias != "" {
 		return s.alias
 	}
+	if !s.written.IsZero() {
+		return s.written.String()
+	}
 	return s.name.String()
+}
+
+// sameName tells whether two sources expose one name, where at least one of them has
+// no alias.
+func (s *source) sameName(o *source) bool {
+	switch {
+	case s.alias != "" && o.alias != "":
+		return false
+	case s.alias != "" || o.alias != "":
+		return s.exposed() != "" && strings.EqualFold(s.exposed(), o.exposed())
+	}
+	return s.name.Name != "" && strings.EqualFold(s.name.String(), o.name.String())
 }
 
 // add enters a source; 1011 and 1013 for a name that is taken.
 func (sc *scope) add(s *source) error {
 	for _, o := range sc.sources {
-		if s.exposed() == "" || !strings.EqualFold(o.exposed(), s.exposed()) {
-			continue
-		}
-		if s.alias != "" && o.alias != "" {
+		switch {
+		case s.alias != "" && strings.EqualFold(s.alias, o.alias):
 			return sqlerr.Make(1011, s.alias)
+		case s.sameName(o):
+			return sqlerr.Make(1013, o.exposed(), s.exposed())
 		}
-		return sqlerr.Make(1013, o.exposed(), s.exposed())
 	}
 	sc.sources = append(sc.sources, s)
 	return nil

@@ -84,8 +84,12 @@ func (s *Session) Reset() {
 		temp: make(map[string]*memTable), prepared: make(map[int32]*preparedText), cache: make(map[string]*ast.Batch)}
 }
 
-// errBatch ends a batch quietly: its error went to the sink already.
-var errBatch = errors.New("batch ended")
+// errBatch ends a batch quietly: its error went to the sink already. errScope
+// ends the present procedure or dynamic batch only.
+var (
+	errBatch = errors.New("batch ended")
+	errScope = errors.New("scope ended")
+)
 
 // Run executes a batch with the given parameters as variables. Errors of SQL Server go to
 // the sink in their place, and Run returns nil for them; what it returns is
@@ -136,7 +140,7 @@ func sink3998(sink ResultSink) error {
 // reported yet goes to the sink.
 func (r *runner) finish(err error) error {
 	var ret *returnSignal
-	if err == nil || errors.Is(err, errBatch) || errors.As(err, &ret) {
+	if err == nil || errors.Is(err, errBatch) || errors.Is(err, errScope) || errors.As(err, &ret) {
 		return nil
 	}
 	if e := sqlerr.Of(err); e != nil {
@@ -210,10 +214,19 @@ func (r *runner) batch(ctx context.Context, text string, params []*Argument) err
 	return err
 }
 
-// compileError is the error of a batch that was refused whole.
+// compileError is the error of a batch that was refused whole. In a dynamic batch it
+// ends that one only.
 func (r *runner) compileError(err error) error {
-	if e := sqlerr.Of(err); e != nil {
-		return &abortError{err: e.In(r.procedure)}
+	e := sqlerr.Of(err)
+	if e == nil {
+		return err
 	}
-	return err
+	e = e.In(r.procedure)
+	if r.nesting == 0 || r.tryDepth > 0 {
+		return &abortError{err: e}
+	}
+	if err := r.report(e); err != nil {
+		return err
+	}
+	return errScope
 }

@@ -49,7 +49,7 @@ func (b *Buffers) add(c Column) error {
 }
 
 func (b *Buffers) addBytes(c Column) error {
-	col := &bytesColumn{typ: c.Type(), offsets: []int32{0}, total: &b.bytes}
+	col := &bytesColumn{typ: c.Type(), total: &b.bytes}
 	switch c.Kind {
 	case TimeOfDay:
 		put(b, col, 0, func(v time.Time) error {
@@ -73,7 +73,7 @@ func (b *Buffers) addBytes(c Column) error {
 			return nil
 		})
 	case LSN:
-		col.width, col.offsets = lsnWidth, nil
+		col.width = lsnWidth
 		put(b, col, lsnWidth, func(v []byte) error {
 			if len(v) != lsnWidth {
 				return fmt.Errorf("%d bytes, want %d", len(v), lsnWidth)

@@ -26,6 +26,8 @@ type Buffers struct {
 
 // column is one column's buffer.
 type column interface {
+	// begin asks for the memory of a record like the one before.
+	begin()
 	// appendNull adds a null.
 	appendNull()
 	// flush hands out the values and starts anew.
@@ -57,6 +59,11 @@ func (b *Buffers) Bytes() int64 { return b.bytes + b.rows*b.fixed }
 
 // Append adds one row of the driver's values. They are copied. After an error the buffers are unusable.
 func (b *Buffers) Append(row []driver.Value) error {
+	if b.rows == 0 {
+		for _, c := range b.columns {
+			c.begin()
+		}
+	}
 	for i, value := range row {
 		if value == nil {
 			b.columns[i].appendNull()
@@ -70,7 +77,7 @@ func (b *Buffers) Append(row []driver.Value) error {
 	return nil
 }
 
-// Flush hands out the rows as a record and starts anew.
+// Flush hands out the rows, of which there must be some, as a record and starts anew.
 func (b *Buffers) Flush() Batch {
 	arrays := make([]arrow.Array, len(b.columns))
 	for i, c := range b.columns {
@@ -130,7 +137,10 @@ type fixedColumn[T any] struct {
 	typ    arrow.DataType
 	values []T
 	bytes  func([]T) []byte
+	guess  int // values of the record before
 }
+
+func (c *fixedColumn[T]) begin() { c.values = make([]T, 0, c.guess) }
 
 func (c *fixedColumn[T]) add(v T) {
 	c.set(len(c.values))
@@ -147,16 +157,19 @@ func (c *fixedColumn[T]) flush() arrow.ArrayData {
 	bits, nulls := c.validity.flush()
 	n := len(c.values)
 	data := array.NewData(c.typ, n, []*memory.Buffer{bits, memory.NewBufferBytes(c.bytes(c.values))}, nil, nulls, 0)
-	c.values = make([]T, 0, n)
+	c.values, c.guess = nil, n
 	return data
 }
 
 // boolColumn holds bits.
 type boolColumn struct {
 	validity
-	bits []byte
-	n    int
+	bits  []byte
+	n     int
+	guess int // bytes of the record before
 }
+
+func (c *boolColumn) begin() { c.bits = make([]byte, 0, c.guess) }
 
 func (c *boolColumn) add(v bool) {
 	c.set(c.n)
@@ -181,7 +194,7 @@ func (c *boolColumn) appendNull() {
 func (c *boolColumn) flush() arrow.ArrayData {
 	bits, nulls := c.validity.flush()
 	data := array.NewData(arrow.FixedWidthTypes.Boolean, c.n, []*memory.Buffer{bits, memory.NewBufferBytes(c.bits)}, nil, nulls, 0)
-	c.bits, c.n = make([]byte, 0, len(c.bits)), 0
+	c.bits, c.guess, c.n = nil, len(c.bits), 0
 	return data
 }
 
@@ -190,10 +203,20 @@ type bytesColumn struct {
 	validity
 	typ     arrow.DataType
 	width   int
-	offsets []int32 // empty when width is not 0
+	offsets []int32 // nil when width is not 0
 	data    []byte
 	n       int
 	total   *int64 // bytes of all columns of variable width
+
+	guess, guessData int // values and bytes of the record before
+}
+
+// begin asks for memory at once for a record like the one before; one huge value must not make the rule.
+func (c *bytesColumn) begin() {
+	c.data = make([]byte, 0, min(c.guessData+c.guessData/8, maxGuess))
+	if c.width == 0 {
+		c.offsets = append(make([]int32, 0, c.guess+1), 0)
+	}
 }
 
 // room says whether n more bytes can be addressed: offsets have 32 bits.
@@ -234,13 +257,11 @@ func (c *bytesColumn) flush() arrow.ArrayData {
 	buffers := []*memory.Buffer{bits}
 	if c.width == 0 {
 		buffers = append(buffers, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(c.offsets)))
-		c.offsets = append(make([]int32, 0, len(c.offsets)), 0)
 	}
 	buffers = append(buffers, memory.NewBufferBytes(c.data))
 	data := array.NewData(c.typ, c.n, buffers, nil, nulls, 0)
-	// The next record will be like this one, so its bytes are asked for at once; one huge value must not make the rule.
-	c.data = make([]byte, 0, min(len(c.data)+len(c.data)/8, maxGuess))
-	c.n = 0
+	c.guess, c.guessData = c.n, len(c.data)
+	c.offsets, c.data, c.n = nil, nil, 0
 	return data
 }
 

@@ -195,6 +195,9 @@ func TestBuffersEqualBuilders(t *testing.T) {
 				require.NoError(t, b.Append(row))
 			}
 			want := builder.NewRecordBatch()
+			if want.NumRows() == 0 {
+				continue
+			}
 			rows, size := b.Rows(), b.Bytes()
 			batch := b.Flush()
 			require.Equal(t, want.NumRows(), rows)

@@ -18,11 +18,17 @@ func (Driver) Fetch(ctx context.Context, conn *sql.Conn, statement Statement) it
 	return func(yield func(Batch, error) bool) {
 		var stopped bool
 		err := conn.Raw(func(c any) error {
-			return query(ctx, c, statement, func(rows driver.Rows) error {
+			err := query(ctx, c, statement, func(rows driver.Rows) error {
 				var err error
 				stopped, err = drain(rows, statement, func(b Batch) bool { return yield(b, nil) })
 				return err
 			})
+			if err != nil && stopped {
+				// The statement could not be ended in good order, and the consumer hears no more: the pool must not get
+				// this connection back.
+				return driver.ErrBadConn
+			}
+			return err
 		})
 		if err != nil && !stopped {
 			yield(Batch{}, err)

@@ -68,7 +68,7 @@ func rowsOf(rec arrow.RecordBatch) [][]string {
 // cell is a value as text, such that two values have the same text if and only if they
 // are the same: NaN, the sign of zero and every digit included.
 func cell(arr arrow.Array, i int) string {
-	if arr.IsNull(i) {
+	if arr.IsNull(i) || arr.DataType().ID() == arrow.NULL {
 		return "NULL"
 	}
 	switch a := arr.(type) {
@@ -87,6 +87,8 @@ func cell(arr arrow.Array, i int) string {
 	case *array.LargeString:
 		return fmt.Sprintf("%q", a.Value(i))
 	case *array.Binary:
+		return fmt.Sprintf("%x", a.Value(i))
+	case *array.LargeBinary:
 		return fmt.Sprintf("%x", a.Value(i))
 	case *array.FixedSizeBinary:
 		return fmt.Sprintf("%x", a.Value(i))

@@ -107,12 +107,8 @@ func drawValue(t *rapid.T, builder array.Builder, typ schema.Type, nullable bool
 	case *array.Decimal128Builder:
 		b.Append(drawDecimal(t, typ.(schema.Decimal)))
 	case *array.MapBuilder: // before ListBuilder, which it embeds
-		m := typ.(*schema.Map)
 		b.Append(true)
-		for range rapid.IntRange(0, 1).Draw(t, "entries") { // keys must differ
-			drawValue(t, b.KeyBuilder(), m.Key, false)
-			drawValue(t, b.ItemBuilder(), m.Value, m.ValueContainsNull)
-		}
+		drawEntries(t, b, typ.(*schema.Map))
 	case *array.ListBuilder:
 		a := typ.(*schema.Array)
 		b.Append(true)
@@ -126,6 +122,25 @@ func drawValue(t *rapid.T, builder array.Builder, typ schema.Type, nullable bool
 		}
 	default:
 		t.Fatalf("no values for %T", builder)
+	}
+}
+
+// drawEntries appends entries of one map: several only if keys can be made that differ.
+func drawEntries(t *rapid.T, b *array.MapBuilder, m *schema.Map) {
+	n := rapid.IntRange(0, 4).Draw(t, "entries")
+	for i := range n {
+		switch key := b.KeyBuilder().(type) {
+		case *array.Int64Builder:
+			key.Append(int64(i))
+		case *array.StringBuilder:
+			key.Append(fmt.Sprint(i))
+		default:
+			if i > 0 {
+				return
+			}
+			drawValue(t, key, m.Key, false)
+		}
+		drawValue(t, b.ItemBuilder(), m.Value, m.ValueContainsNull)
 	}
 }
 

@@ -33,12 +33,46 @@ func openParquet(ctx context.Context, st store.Store, path string) (*parquetFile
 	if err != nil {
 		return nil, fmt.Errorf("reading checkpoint %s: %w", path, err)
 	}
-	rd, err := file.NewParquetReader(io.NewSectionReader(obj, 0, obj.Size()),
-		file.WithReadProps(parquet.NewReaderProperties(memory.NewGoAllocator())))
+	var rd *file.Reader
+	err = guard(func() (err error) {
+		rd, err = file.NewParquetReader(io.NewSectionReader(obj, 0, obj.Size()),
+			file.WithReadProps(parquet.NewReaderProperties(memory.NewGoAllocator())))
+		if err != nil {
+			return err
+		}
+		return checkFooter(rd, obj.Size())
+	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading checkpoint %s: %w", path, err), obj.Close())
 	}
 	return &parquetFile{path: path, obj: obj, rd: rd}, nil
+}
+
+// checkFooter reports column chunks that cannot be where the footer says. The
+// Parquet library believes it, in goroutines of its own where its panic would
+// end the process.
+func checkFooter(rd *file.Reader, size int64) error {
+	for g := range rd.NumRowGroups() {
+		group := rd.MetaData().RowGroup(g)
+		if group.NumRows() < 0 {
+			return fmt.Errorf("row group %d has %d rows", g, group.NumRows())
+		}
+		for c := range group.NumColumns() {
+			chunk, err := group.ColumnChunk(c)
+			if err != nil {
+				return err
+			}
+			start := chunk.DataPageOffset()
+			if chunk.HasDictionaryPage() && chunk.DictionaryPageOffset() > 0 {
+				start = min(start, chunk.DictionaryPageOffset())
+			}
+			length := chunk.TotalCompressedSize()
+			if start < 0 || length < 0 || start > size || length > size-start || chunk.NumValues() < 0 {
+				return fmt.Errorf("column %d of row group %d does not fit into the file", c, g)
+			}
+		}
+	}
+	return nil
 }
 
 func (p *parquetFile) close() error {
@@ -121,11 +155,17 @@ func (p *parquetFile) count(ctx context.Context, column, field string) (int64, e
 		if err != nil {
 			return 0, err
 		}
-		g := groupOf(rec, column)
-		for i := range int(rec.NumRows()) {
-			if g.value(field, i) != nil {
-				n++
+		err := guard(func() error {
+			g := groupOf(rec, column)
+			for i := range int(rec.NumRows()) {
+				if g.value(field, i) != nil {
+					n++
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
 		}
 	}
 	return n, nil
@@ -142,29 +182,64 @@ func (p *parquetFile) records(ctx context.Context, leaves, groups []int) iter.Se
 		if len(leaves) == 0 || len(groups) == 0 {
 			return
 		}
-		wrap := func(err error) error { return fmt.Errorf("reading checkpoint %s: %w", p.path, err) }
-		fr, err := pqarrow.NewFileReader(p.rd, pqarrow.ArrowReadProperties{BatchSize: batchRows}, memory.NewGoAllocator())
+		var rr pqarrow.RecordReader
+		err := guard(func() error {
+			fr, err := pqarrow.NewFileReader(p.rd, pqarrow.ArrowReadProperties{BatchSize: batchRows}, memory.NewGoAllocator())
+			if err != nil {
+				return err
+			}
+			rr, err = fr.GetRecordReader(ctx, leaves, groups)
+			return err
+		})
 		if err != nil {
-			yield(nil, wrap(err))
-			return
-		}
-		rr, err := fr.GetRecordReader(ctx, leaves, groups)
-		if err != nil {
-			yield(nil, wrap(err))
+			yield(nil, err)
 			return
 		}
 		defer rr.Release()
-		for rr.Next() {
+		for {
+			more := false
+			err := guard(func() error {
+				if more = rr.Next(); !more {
+					return rr.Err()
+				}
+				return validate(rr.RecordBatch())
+			})
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield(nil, err)
+				return
+			}
+			if !more || !yield(rr.RecordBatch(), nil) {
+				return
+			}
 			if err := ctx.Err(); err != nil {
 				yield(nil, err)
 				return
 			}
-			if !yield(rr.RecordBatch(), nil) {
-				return
-			}
-		}
-		if err := rr.Err(); err != nil && !errors.Is(err, io.EOF) {
-			yield(nil, wrap(err))
 		}
 	}
+}
+
+func (p *parquetFile) wrap(err error) error {
+	return fmt.Errorf("reading checkpoint %s: %w", p.path, err)
+}
+
+// guard turns a panic of the Parquet library, its answer to some corrupt files,
+// into an error.
+func guard(f func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the file is corrupt or has a form that is not supported: %v", cause)
+		}
+	}()
+	return f()
+}
+
+// validate reports a record whose parts do not fit together.
+func validate(rec arrow.RecordBatch) error {
+	for i, column := range rec.Columns() {
+		if int64(column.Len()) != rec.NumRows() {
+			return fmt.Errorf("column %s has %d rows of %d", rec.ColumnName(i), column.Len(), rec.NumRows())
+		}
+	}
+	return nil
 }

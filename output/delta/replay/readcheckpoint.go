@@ -7,6 +7,8 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/action"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 )
@@ -52,37 +54,47 @@ func readStateFile(ctx context.Context, st store.Store, path string, state *Stat
 func (p *parquetFile) readState(ctx context.Context, state *State) ([]action.Sidecar, error) {
 	var sidecars []action.Sidecar
 	for rec, err := range p.rows(ctx, "protocol", "metaData", "txn", "domainMetadata", "sidecar") {
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = guard(func() error { takeRecord(rec, state, &sidecars); return nil })
 		}
-		protocol, metadata, txn := groupOf(rec, "protocol"), groupOf(rec, "metaData"), groupOf(rec, "txn")
-		domain, sidecar := groupOf(rec, "domainMetadata"), groupOf(rec, "sidecar")
-		for i := range int(rec.NumRows()) {
-			switch {
-			case protocol.has(i):
-				state.Protocol = protocol.protocol(i)
-			case metadata.has(i):
-				state.Metadata = metadata.metadata(i)
-			case txn.has(i):
-				t := txn.txn(i)
-				state.Txns = state.Txns.With(t.AppID, t)
-			case domain.has(i):
-				if d := domain.domain(i); !d.Removed {
-					state.Domains = state.Domains.With(d.Domain, d)
-				}
-			case sidecar.has(i):
-				sidecars = append(sidecars, sidecar.sidecar(i))
-			}
+		if err != nil {
+			return nil, p.wrap(err)
 		}
 	}
 	adds, err := p.count(ctx, "add", "path")
 	if err != nil {
-		return nil, err
+		return nil, p.wrap(err)
 	}
 	removes, err := p.count(ctx, "remove", "path")
+	if err != nil {
+		return nil, p.wrap(err)
+	}
 	state.NumFiles += adds
 	state.Tombstones += removes
-	return sidecars, err
+	return sidecars, nil
+}
+
+// takeRecord adds the actions of a record to the state.
+func takeRecord(rec arrow.RecordBatch, state *State, sidecars *[]action.Sidecar) {
+	protocol, metadata, txn := groupOf(rec, "protocol"), groupOf(rec, "metaData"), groupOf(rec, "txn")
+	domain, sidecar := groupOf(rec, "domainMetadata"), groupOf(rec, "sidecar")
+	for i := range int(rec.NumRows()) {
+		switch {
+		case protocol.has(i):
+			state.Protocol = protocol.protocol(i)
+		case metadata.has(i):
+			state.Metadata = metadata.metadata(i)
+		case txn.has(i):
+			t := txn.txn(i)
+			state.Txns = state.Txns.With(t.AppID, t)
+		case domain.has(i):
+			if d := domain.domain(i); !d.Removed {
+				state.Domains = state.Domains.With(d.Domain, d)
+			}
+		case sidecar.has(i):
+			*sidecars = append(*sidecars, sidecar.sidecar(i))
+		}
+	}
 }
 
 // takeCheckpoint adds the actions of a JSON checkpoint. There, removes are
@@ -187,29 +199,36 @@ func streamFile(ctx context.Context, st store.Store, path string, sidecars *[]ac
 }
 
 func (p *parquetFile) stream(ctx context.Context, sidecars *[]action.Sidecar, yield func(FileAction, error) bool) bool {
+	var actions []FileAction
 	for rec, err := range p.records(ctx, p.fileLeaves(), p.groupsWith("add", "remove", "sidecar")) {
+		if err == nil {
+			err = guard(func() error { actions = fileActions(actions[:0], rec, sidecars); return nil })
+		}
 		if err != nil {
-			yield(FileAction{}, err)
+			yield(FileAction{}, p.wrap(err))
 			return false
 		}
-		add, remove, sidecar := groupOf(rec, "add"), groupOf(rec, "remove"), groupOf(rec, "sidecar")
-		for i := range int(rec.NumRows()) {
-			var f FileAction
-			switch {
-			case add.has(i):
-				f.Add = new(add.add(i))
-			case remove.has(i):
-				f.Remove = new(remove.remove(i))
-			case sidecar.has(i) && sidecars != nil:
-				*sidecars = append(*sidecars, sidecar.sidecar(i))
-				continue
-			default:
-				continue
-			}
+		for _, f := range actions {
 			if !yield(f, nil) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// fileActions appends the file actions of a record, and the sidecars to theirs.
+func fileActions(out []FileAction, rec arrow.RecordBatch, sidecars *[]action.Sidecar) []FileAction {
+	add, remove, sidecar := groupOf(rec, "add"), groupOf(rec, "remove"), groupOf(rec, "sidecar")
+	for i := range int(rec.NumRows()) {
+		switch {
+		case add.has(i):
+			out = append(out, FileAction{Add: new(add.add(i))})
+		case remove.has(i):
+			out = append(out, FileAction{Remove: new(remove.remove(i))})
+		case sidecar.has(i) && sidecars != nil:
+			*sidecars = append(*sidecars, sidecar.sidecar(i))
+		}
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -325,4 +326,43 @@ func TestFilesKnowTheRoot(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"/data/t2/x"}, live)
+}
+
+// Whatever a checkpoint file holds, reading it ends with actions or an error.
+func FuzzReadCheckpoint(f *testing.F) {
+	st := mem.New()
+	commit := action.Commit{
+		Protocol: &action.Protocol{MinReaderVersion: 1, MinWriterVersion: 2},
+		Metadata: &action.Metadata{ID: "i", SchemaString: "{}", Configuration: map[string]string{"k": "v"}},
+		Txns:     []action.Txn{{AppID: "a", Version: 1}},
+		Adds:     []action.Add{{Path: "a", Stats: `{"numRecords":1}`}, {Path: "b", Tags: map[string]string{"t": "u"}}},
+		Removes:  []action.Remove{{Path: "c", DeletionTimestamp: 5}},
+	}
+	data, err := commit.Encode()
+	require.NoError(f, err)
+	require.NoError(f, st.Put(f.Context(), CommitPath(0), data))
+	state, err := Replay(f.Context(), st, Segment{})
+	require.NoError(f, err)
+	last, err := WriteCheckpoint(f.Context(), st, state, Segment{}, "", 0)
+	require.NoError(f, err)
+	content, err := st.Get(f.Context(), CheckpointPath(0))
+	require.NoError(f, err)
+	f.Add(content, uint16(0), byte(0))
+	f.Add(content[:len(content)-20], uint16(40), byte(255))
+	f.Add([]byte("PAR1"), uint16(0), byte(0))
+	f.Fuzz(func(t *testing.T, data []byte, at uint16, flip byte) {
+		if len(data) > 0 {
+			data = bytes.Clone(data)
+			data[int(at)%len(data)] ^= flip
+		}
+		st := mem.New()
+		require.NoError(t, st.Put(t.Context(), CheckpointPath(0), data))
+		_, err := readState(t.Context(), st, last.CheckpointInfo())
+		for _, filesErr := range checkpointFiles(t.Context(), st, last.CheckpointInfo()) {
+			err = errors.Join(err, filesErr)
+		}
+		if bytes.Equal(data, content) {
+			require.NoError(t, err)
+		}
+	})
 }

@@ -11,19 +11,21 @@ import (
 )
 
 // rowBuilder appends one action to the builder of a checkpoint's rows.
-type rowBuilder struct {
-	rb *array.RecordBuilder
+type rowBuilder map[string]structBuilder
+
+func newRowBuilder(rb *array.RecordBuilder) rowBuilder {
+	r := rowBuilder{}
+	for i, f := range rb.Schema().Fields() {
+		r[f.Name] = newStructBuilder(rb.Field(i).(*array.StructBuilder), f.Type.(*arrow.StructType))
+	}
+	return r
 }
 
+// column begins a value in a top-level column.
 func (r rowBuilder) column(name string) structBuilder {
-	for i, f := range r.rb.Schema().Fields() {
-		if f.Name == name {
-			b := structBuilder{r.rb.Field(i).(*array.StructBuilder)}
-			b.b.Append(true)
-			return b
-		}
-	}
-	panic("checkpoint without column " + name) // the schema is checkpointSchema's, always
+	c := r[name]
+	c.b.Append(true)
+	return c
 }
 
 func (r rowBuilder) protocol(p action.Protocol) {
@@ -129,26 +131,32 @@ func nonNilNullable(m map[string]*string) map[string]*string {
 
 // structBuilder appends the fields of one struct by name.
 type structBuilder struct {
-	b *array.StructBuilder
+	b       *array.StructBuilder
+	fields  map[string]array.Builder
+	structs map[string]structBuilder // those of the fields that are structs
 }
 
-func (s structBuilder) field(name string) array.Builder {
-	i, ok := s.b.Type().(*arrow.StructType).FieldIdx(name)
-	if !ok {
-		return nil
+func newStructBuilder(b *array.StructBuilder, t *arrow.StructType) structBuilder {
+	s := structBuilder{b: b, fields: map[string]array.Builder{}, structs: map[string]structBuilder{}}
+	for i, f := range t.Fields() {
+		s.fields[f.Name] = b.FieldBuilder(i)
+		if inner, ok := f.Type.(*arrow.StructType); ok {
+			s.structs[f.Name] = newStructBuilder(b.FieldBuilder(i).(*array.StructBuilder), inner)
+		}
 	}
-	return s.b.FieldBuilder(i)
+	return s
 }
 
+// child begins a value in a field that is a struct.
 func (s structBuilder) child(name string) structBuilder {
-	b := structBuilder{s.field(name).(*array.StructBuilder)}
-	b.b.Append(true)
-	return b
+	c := s.structs[name]
+	c.b.Append(true)
+	return c
 }
 
 // setIfThere is set for a field that only some checkpoints have.
 func (s structBuilder) setIfThere(name string, value any) {
-	if s.field(name) != nil {
+	if s.fields[name] != nil {
 		s.set(name, value)
 	}
 }
@@ -158,11 +166,12 @@ func (s structBuilder) setIfThere(name string, value any) {
 func (s structBuilder) shared(dv *action.DeletionVector, baseRowID, commitVersion *int64) {
 	s.setIfThere("baseRowId", baseRowID)
 	s.setIfThere("defaultRowCommitVersion", commitVersion)
-	if s.field("deletionVector") == nil {
+	vector, ok := s.structs["deletionVector"]
+	if !ok {
 		return
 	}
 	if dv == nil {
-		s.field("deletionVector").AppendNull()
+		vector.b.AppendNull()
 		return
 	}
 	c := s.child("deletionVector")
@@ -179,7 +188,7 @@ func (s structBuilder) shared(dv *action.DeletionVector, baseRowID, commitVersio
 
 // set appends a value to the named field; nil pointers, slices and maps are null.
 func (s structBuilder) set(name string, value any) {
-	b := s.field(name)
+	b := s.fields[name]
 	switch v := value.(type) {
 	case string:
 		b.(*array.StringBuilder).Append(v)

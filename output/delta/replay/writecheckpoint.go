@@ -70,6 +70,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 type checkpointWriter struct {
 	fw            *pqarrow.FileWriter
 	rb            *array.RecordBuilder
+	builder       rowBuilder
 	rows          int
 	actions, adds int64
 }
@@ -86,7 +87,8 @@ func newCheckpointWriter(out io.Writer, p action.Protocol) (*checkpointWriter, e
 	if err != nil {
 		return nil, err
 	}
-	return &checkpointWriter{fw: fw, rb: array.NewRecordBuilder(memory.NewGoAllocator(), schema)}, nil
+	rb := array.NewRecordBuilder(memory.NewGoAllocator(), schema)
+	return &checkpointWriter{fw: fw, rb: rb, builder: newRowBuilder(rb)}, nil
 }
 
 // write writes all actions of a version. What is not about files comes first and
@@ -154,7 +156,7 @@ func sorted[V any](l Layered[V]) []V {
 
 // row adds one row. Top-level columns that fill leaves alone are null.
 func (w *checkpointWriter) row(fill func(rowBuilder)) error {
-	fill(rowBuilder{w.rb})
+	fill(w.builder)
 	w.rows++
 	w.actions++
 	for _, b := range w.rb.Fields() {

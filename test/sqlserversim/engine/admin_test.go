@@ -161,8 +161,7 @@ func TestBulkCaptured_ours(t *testing.T) {
 	requireNumber(t, engine.ErrInstanceUnknown, err)
 }
 
-func requireOrdered(t testing.TB, cs []change) {
-	t.Helper()
+func requireOrdered(t require.TestingT, cs []change) {
 	for i := 1; i < len(cs); i++ {
 		a, b := cs[i-1], cs[i]
 		d := a.start.Compare(b.start)

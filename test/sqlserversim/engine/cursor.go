@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"encoding/binary"
 	"iter"
 	"slices"
 
@@ -62,6 +61,7 @@ type Cursor struct {
 
 	lo, hi  int64 // rows still to decode: absolute numbers, lo <= row < hi
 	block   []sqltype.Value
+	size    int64 // rows of the next block: small at first, since many cursors are read for one row only
 	order   []int // rows of the block, in the order to yield
 	next    int   // in order
 	row     sqltype.Row
@@ -77,7 +77,10 @@ type cell struct {
 	out, in int
 }
 
-const blockRows = 64
+const (
+	firstBlockRows = 4
+	blockRows      = 64
+)
 
 // ScanChanges opens a cursor on the change table, in the order of ChangeOrder.
 func (v *View) ScanChanges(i *Instance, spec ChangeScan) *Cursor {
@@ -95,7 +98,7 @@ func (v *View) ScanChanges(i *Instance, spec ChangeScan) *Cursor {
 }
 
 func (v *View) newCursor(i *Instance, spec ChangeScan, wanted []cell, width int) *Cursor {
-	c := &Cursor{view: v, instance: i, spec: spec, wanted: wanted, width: width}
+	c := &Cursor{view: v, instance: i, spec: spec, wanted: wanted, width: width, size: firstBlockRows}
 	slices.SortFunc(c.wanted, func(a, b cell) int { return cmp.Compare(a.in, b.in) })
 	c.wanted = slices.Compact(c.wanted)
 	if v.db != nil {
@@ -218,7 +221,8 @@ func (c *Cursor) blockLen() int { return len(c.block) / c.width }
 // fill decodes the next block.
 func (c *Cursor) fill() {
 	var from int64
-	n := int64(blockRows)
+	n := c.size
+	c.size = min(4*c.size, blockRows)
 	if c.spec.Reverse {
 		s, at := c.store.at(c.hi - 1)
 		n = min(n, c.hi-c.lo, int64(at)+1)
@@ -232,7 +236,7 @@ func (c *Cursor) fill() {
 	}
 	s, at := c.store.at(from)
 	if need := int(n) * c.width; cap(c.block) < need {
-		c.block = make([]sqltype.Value, need, blockRows*c.width)
+		c.block = make([]sqltype.Value, need)
 	} else {
 		c.block = c.block[:need]
 	}
@@ -323,17 +327,4 @@ func lsnBound(l LSN) Bound { return Bound{Values: []sqltype.Value{LSNValue(l)}, 
 // LSNRange is the closed interval of start LSNs as a scan of whole change rows; columns as in ChangeScan.
 func LSNRange(from, to LSN, columns []int) ChangeScan {
 	return ChangeScan{Columns: columns, Lower: lsnBound(from), Upper: lsnBound(to)}
-}
-
-// lsnOf reads the LSN of a binary value.
-func lsnOf(v sqltype.Value) (l LSN) {
-	copy(l[:], v.Str())
-	return l
-}
-
-// intOfMask is for messages and tests: a mask as a number, at most 8 bytes of it.
-func intOfMask(mask []byte) uint64 {
-	var b [8]byte
-	copy(b[8-min(8, len(mask)):], mask[max(0, len(mask)-8):])
-	return binary.BigEndian.Uint64(b[:])
 }

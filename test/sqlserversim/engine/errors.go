@@ -12,8 +12,6 @@ import (
 type Error struct {
 	Number int32
 	Args   []any
-	// Tail is set where a statement fails inside another message's frame (22830, 22832 …): the inner error.
-	Tail error
 }
 
 // Error names the number and the arguments; it is not SQL Server's text.
@@ -28,9 +26,6 @@ func (e *Error) Error() string {
 	}
 	return text
 }
-
-// Unwrap gives the inner error, if any.
-func (e *Error) Unwrap() error { return e.Tail }
 
 // Is tells whether target is an Error of the same number.
 func (e *Error) Is(target error) bool {
@@ -80,7 +75,6 @@ const (
 	ErrColumnDependent      = 5074  // "object" or "index" that depends, its name, column, "DROP COLUMN" or "ALTER COLUMN" (for 4922 after it)
 	ErrColumnInUse          = 4922  // "DROP COLUMN" or "ALTER COLUMN", column
 	ErrTruncated            = 2628  // table, column, value
-	ErrOverflow             = 8115  // source type, target type
 	ErrDuplicateBuild       = 1505  // schema.table, index, key values as text
 	ErrSecondClustered      = 1902  // schema.table, the clustered index it has
 	ErrIndexColumn          = 1911  // column
@@ -88,7 +82,6 @@ const (
 	ErrLogFull              = 9002  // database, reason (log_reuse_wait_desc)
 	ErrSchemaNotEmpty       = 3729  // schema, object in it
 	ErrLOBTooLong           = 7139  // bytes, limit
-	ErrNotNullColumns       = 8147  // column, table: IDENTITY on a nullable column
 	ErrThreshold            = 22850 //
 	ErrIndexNullable        = 22838 // index, schema, table
 	ErrNotEnabled           = 22901 // database
@@ -101,7 +94,6 @@ const (
 	ErrInstanceTooLong      = 22927 // instance
 	ErrIndexUnknown         = 22928 // index, schema, table
 	ErrIndexNotUnique       = 22929 // index, schema, table
-	ErrCapturedUnknown      = 22930 // column, schema, table
 	ErrSourceMissing        = 22931 // schema, table
 	ErrNetChangesNoKey      = 22939 //
 	ErrCapturedList         = 22942 // schema, table
@@ -113,11 +105,8 @@ const (
 	ErrNotMappingEntry      = 22964 // LSN
 	ErrCDCSchemaTable       = 22974 //
 	ErrReservedColumn       = 22975 // table
-	ErrAlterChangeTable     = 22976 // column, change table, source table, source table
 	ErrConstraintUsed       = 22979 // index, table
 	ErrIndexUsed            = 22983 // index, table
-	ErrTableNotEnabled      = 22985 // schema, table
-	ErrDatabaseUnsuited     = 22989 // database
 	ErrTransactionEnded     = 3902  //
 	ErrSessionKilled        = 596   //
 	ErrDatabaseShuttingDown = 983   // database

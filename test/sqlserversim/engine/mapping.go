@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"sort"
 	"time"
 
@@ -171,17 +170,6 @@ func dateTimeValue(units int64) sqltype.Value {
 // wallClock is the datetime of an instant on the server's clock, in 1/300 s since 1900-01-01.
 func wallClock(t time.Time, loc *time.Location) int64 {
 	return dateTimeUnits(sqltype.FromTimeDateTime(t.In(loc)))
-}
-
-// sortedLSNs is for tests of the invariant that the mapping grows.
-func (m Mapping) ascending() bool {
-	for i := 1; i < m.n; i++ {
-		a, b := m.At(i-1).StartLSN, m.At(i).StartLSN
-		if bytes.Compare(a[:], b[:]) >= 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // detached is a mapping whose last segment is its own.

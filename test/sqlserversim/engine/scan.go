@@ -9,7 +9,8 @@ import (
 
 // Scan yields the rows of a base table that the transaction may see, in the order of the clustered key. Under READ COMMITTED it
 // shows the rows as of its start and waits at a row that another transaction has locked. Rows are immutable and may be kept,
-// but not changed. An error ends the sequence. The table may be changed while it is scanned: the scan does not see it.
+// but not changed. An error ends the sequence. The table may be changed while it is scanned: the scan does not see it. With
+// spec.Update each row is locked before it is yielded (UPDLOCK, XLOCK).
 func (tx *Tx) Scan(ctx context.Context, t *Table, spec ScanSpec) iter.Seq2[sqltype.Row, error] {
 	return func(yield func(sqltype.Row, error) bool) {
 		for e, err := range tx.scan(ctx, t, spec) {
@@ -17,11 +18,27 @@ func (tx *Tx) Scan(ctx context.Context, t *Table, spec ScanSpec) iter.Seq2[sqlty
 				yield(nil, err)
 				return
 			}
-			if !yield(e.row, nil) {
+			row := e.row
+			if spec.Update {
+				if row, err = tx.lockScanned(ctx, t, e.at); err != nil {
+					yield(nil, err)
+					return
+				}
+				if row == nil {
+					continue // gone while we waited
+				}
+			}
+			if !yield(row, nil) {
 				return
 			}
 		}
 	}
+}
+
+// lockScanned locks a row that a scan has met and gives its present image.
+func (tx *Tx) lockScanned(ctx context.Context, t *Table, at *loc) (sqltype.Row, error) {
+	s := &statement{tx: tx, t: t, def: t.def.Load()}
+	return s.lockRow(ctx, at)
 }
 
 // seen is a row that a scan shows, and its place.

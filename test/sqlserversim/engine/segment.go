@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/binary"
 	"slices"
 	"sort"
 
@@ -339,16 +337,3 @@ func (s *segment) detached(l *layout) *segment {
 func (s *segment) null(l *layout, row, column int) bool {
 	return s.nulls[row*l.nullsLen+column/8]>>(column%8)&1 == 1
 }
-
-// compareMask is for net changes: the union of two masks.
-func orMask(dst, src []byte) {
-	if len(dst) == 8 && len(src) == 8 {
-		binary.NativeEndian.PutUint64(dst, binary.NativeEndian.Uint64(dst)|binary.NativeEndian.Uint64(src))
-		return
-	}
-	for i := range src {
-		dst[i] |= src[i]
-	}
-}
-
-func sameMask(a, b []byte) bool { return bytes.Equal(a, b) }

@@ -167,8 +167,15 @@ func (t *Table) newLoc(def *TableDef, row sqltype.Row) *loc {
 
 // lookup finds the entry of a place.
 func (t *Table) lookup(l *loc) *entry {
-	e, _ := t.rows.find(&entry{loc: l})
-	return e
+	def := t.def.Load()
+	p := t.rows.seek(func(e *entry) bool { return compareLocs(def.keyCols, def.keyUnique, e.loc, l) >= 0 })
+	if p.c == len(t.rows.chunks) {
+		return nil
+	}
+	if e := t.rows.chunks[p.c].items[p.i]; compareLocs(def.keyCols, def.keyUnique, e.loc, l) == 0 {
+		return e
+	}
+	return nil
 }
 
 // put replaces what a place holds, from one entry (nil: nothing) to another, and keeps the unique indexes in step.

@@ -79,7 +79,7 @@ func narrowFill() func(int64, []sqltype.Value) int {
 	var skus, notes [256]string
 	for i := range skus {
 		skus[i] = fmt.Sprintf("SKU-%08d", i*7919)
-		notes[i] = strings.Repeat("n", i%8) + "note " + fmt.Sprint(i)
+		notes[i] = fmt.Sprintf("note %03d of the order, %s", i, strings.Repeat("x", i%24))
 	}
 	currencies := [4]string{"EUR", "USD", "GBP", "JPY"}
 	return func(n int64, v []sqltype.Value) int {

@@ -297,12 +297,27 @@ func niladic(n ObjectName) bool {
 	return false
 }
 
+// plainWord tells whether a name can be written without brackets, as far as its
+// letters go.
+func plainWord(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z':
+		case i > 0 && '0' <= c && c <= '9':
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
+
 func (p *printer) call(x *Call) {
 	switch {
 	case niladic(x.Name) && len(x.Args) == 0:
 		p.w(x.Name.Name)
 		return
-	case x.Name.Schema == "": // reserved words and special forms must stay bare
+	case x.Name.Schema == "" && plainWord(x.Name.Name): // reserved words and special forms must stay bare
 		p.w(x.Name.Name)
 	default:
 		p.name(x.Name)

@@ -78,8 +78,9 @@ func (p *printer) columnDef(c *ColumnDef) {
 		p.w(not(!*c.Null), " NULL")
 	}
 	if c.Default != nil {
+		p.w(" ")
 		p.constraintName(c.Default)
-		p.w(" DEFAULT ")
+		p.w("DEFAULT ")
 		p.expr(c.Default.Expr)
 	}
 	for _, con := range c.Checks {
@@ -90,7 +91,7 @@ func (p *printer) columnDef(c *ColumnDef) {
 
 func (p *printer) constraintName(c *Constraint) {
 	if c.Name != "" {
-		p.w(" CONSTRAINT ", Quote(c.Name))
+		p.w("CONSTRAINT ", Quote(c.Name), " ")
 	}
 }
 
@@ -98,18 +99,18 @@ func (p *printer) constraint(c *Constraint) {
 	p.constraintName(c)
 	switch c.Kind {
 	case PrimaryKey, Unique:
-		p.w(map[ConstraintKind]string{PrimaryKey: " PRIMARY KEY", Unique: " UNIQUE"}[c.Kind])
+		p.w(map[ConstraintKind]string{PrimaryKey: "PRIMARY KEY", Unique: "UNIQUE"}[c.Kind])
 		if c.Clustered != nil {
 			p.w(map[bool]string{true: " CLUSTERED", false: " NONCLUSTERED"}[*c.Clustered])
 		}
 		p.w(" ")
 		p.indexColumns(c.Columns)
 	case Check:
-		p.w(" CHECK (")
+		p.w("CHECK (")
 		p.expr(c.Expr)
 		p.w(")")
 	case ForeignKey:
-		p.w(" FOREIGN KEY ")
+		p.w("FOREIGN KEY ")
 		p.indexColumns(c.Columns)
 		p.w(" REFERENCES ")
 		p.name(c.References)
@@ -124,7 +125,7 @@ func (p *printer) constraint(c *Constraint) {
 			p.w(" ON UPDATE ", c.OnUpdate)
 		}
 	case Default:
-		p.w(" DEFAULT ")
+		p.w("DEFAULT ")
 		p.expr(c.Expr)
 		p.w(" FOR ", Quote(c.For))
 	}

@@ -309,9 +309,11 @@ func (p *printer) control(s Statement) bool {
 	return true
 }
 
-// nested prints the statement of an IF or WHILE; an inner IF is put into a block so
-// that an ELSE stays where it belongs.
-func (p *printer) nested(s Statement) { p.statement(s); p.w(";") }
+// nested prints the statement of an IF or WHILE.
+func (p *printer) nested(s Statement) {
+	p.statement(s)
+	p.w(";")
+}
 
 func (p *printer) tran(x *Tran) {
 	p.w([...]string{BeginTran: "BEGIN TRAN", CommitTran: "COMMIT TRAN", RollbackTran: "ROLLBACK TRAN", SaveTran: "SAVE TRAN"}[x.Kind])
@@ -329,7 +331,7 @@ func (p *printer) messages(s Statement) bool {
 		p.w("THROW")
 		if x.Number != nil {
 			p.w(" ")
-			p.bare(x.Number)
+			p.expr(x.Number)
 			p.w(", ")
 			p.expr(x.Message)
 			p.w(", ")
@@ -346,10 +348,10 @@ func (p *printer) messages(s Statement) bool {
 		p.w("PRINT ")
 		p.expr(x.X)
 	case *WaitFor:
-		p.w("WAITFOR DELAY ")
 		if x.Time {
-			p.b.Reset()
 			p.w("WAITFOR TIME ")
+		} else {
+			p.w("WAITFOR DELAY ")
 		}
 		p.execValue(x.X)
 	default:
@@ -357,5 +359,3 @@ func (p *printer) messages(s Statement) bool {
 	}
 	return true
 }
-
-func (p *printer) bare(e Expr) { p.expr(e) }

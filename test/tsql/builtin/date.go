@@ -338,5 +338,5 @@ func dateFromParts(t sqltype.Type, n []int64, count int) (value, error) {
 	if n[6] >= limit {
 		return value{}, bad
 	}
-	return sqltype.FromLocalParts(sqltype.Type{Kind: t.Kind, Scale: uint8(scale)}, days, ticks+frac, int16(off))
+	return sqltype.FromLocalParts(t, days, ticks+frac, int16(off))
 }

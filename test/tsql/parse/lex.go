@@ -138,7 +138,7 @@ func (l *lexer) next() *sqlerr.Error {
 		}
 		l.emit(tokMoney, l.s[start+1:l.i], start, line)
 	case l.isNameStart():
-		l.word()
+		return l.word()
 	default:
 		return l.punctuation()
 	}
@@ -255,7 +255,7 @@ func (l *lexer) advance() {
 	l.i += n
 }
 
-func (l *lexer) word() {
+func (l *lexer) word() *sqlerr.Error {
 	start, line := l.i, l.line
 	for l.i < len(l.s) && l.isNamePart() {
 		l.advance()
@@ -266,6 +266,7 @@ func (l *lexer) word() {
 		t.kind = tokKeyword
 	}
 	l.tokens = append(l.tokens, t)
+	return l.checkName(tokWord, text, line)
 }
 
 // punctuation reads the longest operator.

@@ -22,7 +22,7 @@ func DecimalOp(op byte, a, b Type) Type {
 		whole := p - s
 		switch {
 		case op != '*' && op != '/':
-			s = min(s, max(0, MaxPrecision-whole))
+			s = min(s, MaxPrecision-max(p1-s1, p2-s2))
 		case whole < 32:
 			s = min(s, MaxPrecision-whole)
 		default:
