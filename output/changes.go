@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/redpanda-data/benthos/v4/public/service"
 
@@ -82,6 +83,9 @@ func (o *deltaOutput) writeRecord(ctx context.Context, j job) error {
 	}
 	j.record.Mark(bronze.Sink(j.appID, j.path), done.Mark)
 	o.metrics.wrote(label, env, done)
+	if len(done.Columns) > 0 {
+		o.log.With("table", label, "columns", strings.Join(done.Columns, ", ")).Info("Added columns to the table")
+	}
 	if !env.Last {
 		return nil
 	}

@@ -250,6 +250,90 @@ func TestALastingGapEndsTheRun(t *testing.T) {
 	d2.close()
 }
 
+// Behind windows that were written a gap is never for good, and a part that was
+// read again is another one; but the same part again and again is somebody who
+// does not go back.
+func TestRefusedPartsThatComeAgain(t *testing.T) {
+	t.Parallel()
+	l, h := newLake(), history(61, 9)
+	d := newDirect(t, l, ordersConfig)
+	w := h.Cut(changetest.Cursor{}, 3, 3)
+	d.window(w, "")
+	next := h.Cut(w.After, 3, 3)
+	behind := h.Cut(next.After, 3, 3)
+	for range 5 {
+		require.Error(t, d.send(behind.Parts[0]))
+	}
+	for attempt := range int64(5) {
+		require.Error(t, d.send(next.Attempt(attempt + 1).Parts[1]))
+	}
+	require.NoError(t, d.state.Err())
+	again := next.Attempt(9)
+	for range 3 {
+		require.Error(t, d.send(again.Parts[1]))
+	}
+	require.ErrorContains(t, d.state.Err(), "from part 0")
+	d.close()
+}
+
+func TestPartitionsByDate(t *testing.T) {
+	t.Parallel()
+	l, h := newLake(), history(62, 40)
+	for i := range h.Commits { // over midnight
+		h.Commits[i].Time = h.Commits[i].Time.Add(23*time.Hour + 25*time.Minute)
+		for j := range h.Commits[i].Rows {
+			h.Commits[i].Rows[j].Time = h.Commits[i].Time
+		}
+	}
+	config := ordersConfig + "partition_by: [ date(_commit_ts) ]\n"
+	for part := range 2 { // the second output finds the table partitioned, whatever it was told
+		d := newDirect(t, l, config)
+		d.window(h.Cut(changetest.Cursor{}, 20+20*part, 50), "")
+		d.close()
+		config = ordersConfig
+	}
+	requireRows(t, l.plain("mem://orders"), h.Rows())
+	table, err := delta.Open(t.Context(), l.plain("mem://orders"), delta.Options{})
+	require.NoError(t, err)
+	require.Equal(t, []string{bronze.ColCommitDate}, table.Snapshot().PartitionColumns())
+	dates := map[string]bool{}
+	for add, err := range table.Snapshot().Files(t.Context()) {
+		require.NoError(t, err)
+		dates[*add.PartitionValues[bronze.ColCommitDate]] = true
+	}
+	require.Equal(t, map[string]bool{"2026-03-29": true, "2026-03-30": true}, dates)
+}
+
+// A table of mssql-cdc-pyspark and its facts are carried on.
+func TestAdoptByFacts(t *testing.T) {
+	t.Parallel()
+	l, h := newLake(), history(63, 12)
+	d := newDirect(t, l, "path: mem://orders\napp_id: theirs\nfacts_path: mem://facts\n")
+	w := h.Cut(changetest.Cursor{}, 5, 100)
+	d.window(w, "")
+	d.close()
+
+	config := "path: mem://orders\napp_id: ours\nfacts_path: mem://facts\nadopt: facts\n"
+	d = newDirect(t, l, config)
+	all := h.Cut(changetest.Cursor{}, 12, 100)
+	require.Equal(t, mssqlcdc.Committed, d.window(all, bronze.Sink("ours", "mem://orders")))
+	d.close()
+	requireRows(t, l.plain("mem://orders"), h.Rows())
+	facts := readFacts(t, l.plain("mem://facts"))
+	events, rows := 0, int64(0)
+	for _, f := range facts {
+		if f["event"] == "table_adopted" {
+			events++
+			require.Equal(t, w.After.LSN.String(), f["end_lsn"])
+		}
+		rows += f["rows"].(int64)
+	}
+	require.Equal(t, int64(len(h.Rows())), rows)
+	require.Equal(t, 1, events)
+	newDirect(t, l, config).close()
+	require.Len(t, readFacts(t, l.plain("mem://facts")), len(facts), "nothing comes twice")
+}
+
 func TestErrorsOfTheStoreAreRetriedInOrder(t *testing.T) {
 	t.Parallel()
 	l, h := newLake(), history(7, 12)

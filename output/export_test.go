@@ -23,3 +23,6 @@ func New(yaml string, res *service.Resources, opts ...Option) (service.BatchOutp
 	}
 	return newOutput(c, res, o), nil
 }
+
+// ReferenceConfigs are the examples of the reference.
+func ReferenceConfigs() []string { return []string{exampleOne, exampleMany, exampleRows, exampleKeyed} }

@@ -2,6 +2,7 @@ package output_test
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -74,6 +75,14 @@ func (l *lake) plain(uri string) store.Store {
 type counters struct {
 	mu     sync.Mutex
 	values map[string]float64
+	made   map[string]bool
+}
+
+// names are the metrics that were made.
+func (c *counters) names() map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.made)
 }
 
 func (c *counters) add(name string, v float64) {
@@ -108,6 +117,9 @@ func (m counter) SetFloat64(n float64)     { m.c.set(m.name, n) }
 func (m counter) Timing(nanoseconds int64) { m.c.add(m.name, 1) }
 
 func (c *counters) named(name string, keys []string) func(values ...string) counter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made[name] = true
 	return func(values ...string) counter {
 		full := name
 		for i, key := range keys {
@@ -264,7 +276,7 @@ type bench struct {
 }
 
 func newBench(t *testing.T, src service.BatchInput) *bench {
-	b := &bench{t: t, env: service.NewEnvironment(), lake: newLake(), count: &counters{values: map[string]float64{}}, state: mssqlcdc.NewRunState(), now: time.Now}
+	b := &bench{t: t, env: service.NewEnvironment(), lake: newLake(), count: &counters{values: map[string]float64{}, made: map[string]bool{}}, state: mssqlcdc.NewRunState(), now: time.Now}
 	require.NoError(t, output.Register(b.env,
 		output.WithStores(store.NewRegistry(b.lake.provider())),
 		output.WithClock(func() time.Time { return b.now() }),

@@ -39,6 +39,8 @@ type deltaOutput struct {
 	tables    *router
 	facts     *facts.Writer // nil without facts_path
 
+	failure string // text of the last fatal error
+
 	stopFlusher context.CancelFunc
 	flusher     sync.WaitGroup
 }
@@ -194,6 +196,10 @@ func (o *deltaOutput) stopping() <-chan struct{} {
 // fatal ends the run over an error that nothing here can make pass, and returns
 // it. Where no run state is, it is the write's error alone, again and again.
 func (o *deltaOutput) fatal(err error) error {
+	if o.failure == err.Error() {
+		return err // said before: somebody goes on trying
+	}
+	o.failure = err.Error()
 	o.log.With("error", err).Error("The output cannot go on")
 	if state := o.runState(); state != nil {
 		state.Fail(fmt.Errorf("delta_lake: %w", err))

@@ -54,32 +54,40 @@ func (o *deltaOutput) pause(ctx context.Context, attempt int) (more bool) {
 	}
 }
 
-// maxRefusals is how often in a row one part may be refused because the parts or
-// windows before it are missing. A window that was in flight behind a failed one is
-// refused once or twice and then comes again in order. One that goes on coming
-// alone is sent by somebody who does not go back.
+// maxRefusals is how often in a row one part may be refused because what comes
+// before it is missing, until that is taken for lasting.
 const maxRefusals = 3
 
-// refusals counts how often a part was refused with nothing else happening to its
-// table.
+// refusals tells a refused part that will come again in order from one that never
+// will.
+//
+// Windows that were in flight behind a failed one are refused too, and then come
+// again with it. What is lasting is a gap that is there from the first window on,
+// which means that the table is not the one that the resume position belongs to;
+// and a part that is sent again as it is, by somebody who does not go back to the
+// begin of its window, as a broker does.
 type refusals struct {
-	window mssqlcdc.LSN // start of the window
-	part   int
-	count  int
+	accepted bool // a part was written since the table was opened
+	window   mssqlcdc.LSN
+	attempt  int64
+	part     int
+	count    int
 }
 
-// lasting counts an error of a part, nil for success, and tells whether it was
-// refused so often that it must be taken for good.
+// lasting takes the outcome for a part, nil for success, and tells whether it must
+// be taken for good.
 func (r *refusals) lasting(env mssqlcdc.Envelope, err error) bool {
 	var gap *bronze.GapError
 	var order *bronze.OrderError
-	if !errors.As(err, &gap) && !errors.As(err, &order) {
-		*r = refusals{}
+	isGap, isOrder := errors.As(err, &gap), errors.As(err, &order)
+	if !isGap && !isOrder {
+		*r = refusals{accepted: r.accepted || err == nil}
 		return false
 	}
-	if r.count == 0 || r.window != env.Window.Start || r.part != env.Part {
-		*r = refusals{window: env.Window.Start, part: env.Part}
+	same := r.count > 0 && r.window == env.Window.Start && r.part == env.Part && (isGap || r.attempt == env.Attempt)
+	if !same {
+		*r = refusals{accepted: r.accepted, window: env.Window.Start, attempt: env.Attempt, part: env.Part}
 	}
 	r.count++
-	return r.count >= maxRefusals
+	return r.count >= maxRefusals && (isOrder || !r.accepted)
 }

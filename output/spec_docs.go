@@ -44,7 +44,7 @@ output:
     facts_path: /data/lake/facts
     after_commit:
       - finalize:
-          control: /data/lake/control
+          control_path: /data/lake/control
           granularity: hour
 `
 

@@ -41,7 +41,8 @@ type Config struct {
 	// names it, unresolved; the same name is what TLS verifies, whatever is dialled. Nil means TCP with keep-alive.
 	Dialer Dialer
 
-	// Reader names the read path: "auto" (the default) takes the fastest that fits, "driver" the driver's rows.
+	// Reader names the read path: "auto" (the default) takes the fastest that there is for a statement, "driver" the
+	// driver's rows. Today both are the driver's rows.
 	Reader string
 }
 

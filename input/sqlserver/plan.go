@@ -11,8 +11,9 @@ import (
 // at most one question, for the commit time of the end. The window is empty if upto is not after start.
 //
 // Counting the rows first would read the range twice. So the end is an upper bound: [Client.Read] ends the window at the
-// commit boundary at which a limit is reached, and the last part says where.
-func (c *Client) Plan(ctx context.Context, layout Layout, start, upto mssqlcdc.LSN, limits Limits) (Plan, error) {
+// commit boundary at which a limit is reached, and the last part says where. The limits are asked for here, too, so that a
+// planner that counts can take the place of this one.
+func (c *Client) Plan(ctx context.Context, layout Layout, start, upto mssqlcdc.LSN, _ Limits) (Plan, error) {
 	plan := Plan{Window: mssqlcdc.Window{Start: start, End: start}, Rows: -1}
 	if !start.Less(upto) {
 		return plan, nil

@@ -170,8 +170,6 @@ func TestSimPermissions(t *testing.T) {
 	l.exec("INSERT dbo.t VALUES (1, 1)")
 	l.capture()
 	client := l.client("reader")
-	instance := mssqlcdc.CaptureInstance{Name: "dbo_t", Table: mssqlcdc.TableID{Schema: "dbo", Name: "t"}}
-
 	_, err := client.Instances(t.Context())
 	require.ErrorIs(t, err, sqlserver.ErrNoInstances)
 	require.Equal(t, sqlserver.Permission, sqlserver.Classify(err))
@@ -187,7 +185,7 @@ func TestSimPermissions(t *testing.T) {
 	}
 	// Only the source table: everything plans, the change table is denied.
 	l.exec("GRANT SELECT ON dbo.t TO reader")
-	instance = l.instance(client, "dbo_t")
+	instance := l.instance(client, "dbo_t")
 	denied(client.CheckPermissions(t.Context(), instance), "GRANT SELECT ON cdc.[dbo_t_CT] TO [reader]")
 	_, err = client.Columns(t.Context(), instance, sqlserver.ColumnOptions{})
 	denied(err, "GRANT SELECT ON cdc.[dbo_t_CT] TO [reader]")

@@ -89,10 +89,3 @@ func (s *socketSet) closeAll() {
 		o.closeNow()
 	}
 }
-
-// count is the number of open sockets.
-func (s *socketSet) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.open)
-}

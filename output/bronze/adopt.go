@@ -2,6 +2,7 @@ package bronze
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -86,9 +87,11 @@ func (t *Table) commitAdoption(ctx context.Context, s *delta.Snapshot, env mssql
 		UserMetadata: text,
 		ReadVersion:  s.Version(),
 	})
-	if err != nil {
+	var fenced *delta.FencedError
+	if err != nil && !(errors.As(err, &fenced) && fenced.Own) { // an attempt of ours that landed late will do
 		return fmt.Errorf("adopting table %s: %w", t.target.Name(), err)
 	}
+	t.adopted = &fact
 	return t.load()
 }
 

@@ -62,7 +62,8 @@ func (t *Table) create(ctx context.Context) error {
 	}
 	properties := sourceProperties(w.env)
 	properties[PropSchemaVersion] = strconv.Itoa(schemaVersion)
-	if err := t.target.Create(ctx, w.schema, properties); err != nil {
+	comment := fmt.Sprintf("Changes of %s, one row per change, read by SQL Server change data capture", w.env.Table)
+	if err := t.target.Create(ctx, w.schema, properties, comment); err != nil {
 		return err
 	}
 	s := t.target.Snapshot()
@@ -177,7 +178,7 @@ func (t *Table) commit(ctx context.Context) (Result, error) {
 	}
 	t.position, t.hasPosition = w.env.Window.End, true
 	t.batchID++
-	t.win = nil
+	t.win, t.adopted = nil, nil
 	return result, nil
 }
 

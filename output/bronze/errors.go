@@ -117,6 +117,20 @@ type AdoptError struct {
 // Error is the reason.
 func (e *AdoptError) Error() string { return fmt.Sprintf("adopting table %s: %s", e.Target, e.Reason) }
 
+// RestoredError reports a table that was restored to an older version after our
+// last commit: its rows went back, and the position that it remembers did not.
+type RestoredError struct {
+	Target, AppID string
+	Version       int64 // of the restore
+	Position      mssqlcdc.LSN
+}
+
+// Error names the version and the ways out.
+func (e *RestoredError) Error() string {
+	return fmt.Sprintf("table %s was restored to an older version (by version %d), so its rows do not reach up to the position %s of application id %q any more: "+
+		"undo the restore, or take the table over under another app_id with adopt set to the LSN up to which it holds every change", e.Target, e.Version, e.Position, e.AppID)
+}
+
 // Decision is what to do after an error of [Table.Write].
 type Decision int
 
@@ -157,7 +171,7 @@ func Decide(err error) Decision {
 
 // lasting tells whether an error comes from what the batch and the table are.
 func lasting(err error) bool {
-	return is[*BatchError](err) || is[*SourceError](err) || is[*ForeignRowsError](err) || is[*AdoptError](err) || is[*VersionError](err) ||
+	return is[*BatchError](err) || is[*SourceError](err) || is[*ForeignRowsError](err) || is[*AdoptError](err) || is[*VersionError](err) || is[*RestoredError](err) ||
 		is[*target.SchemaConflictError](err) || is[*schema.SchemaError](err) ||
 		is[*delta.FeatureError](err) || is[*delta.ChangeError](err) || errors.Is(err, delta.ErrTableReplaced)
 }

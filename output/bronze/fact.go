@@ -31,9 +31,12 @@ func (t *Table) facts(batchID *int64) (*mssqlcdc.Fact, []mssqlcdc.Fact) {
 	measure(f, env.Metrics)
 	f.Detail = warnings(env.Warnings)
 
-	events := make([]mssqlcdc.Fact, len(env.Events))
-	for i, event := range env.Events {
-		events[i] = t.complete(event, batchID)
+	var events []mssqlcdc.Fact
+	if t.adopted != nil {
+		events = append(events, *t.adopted)
+	}
+	for _, event := range env.Events {
+		events = append(events, t.complete(event, batchID))
 	}
 	return f, events
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -32,6 +33,9 @@ type Table struct {
 	hasPosition bool
 	batchID     int64
 
+	// adopted is the event of a take-over until a window hands it out.
+	adopted *mssqlcdc.Fact
+
 	win    *window
 	layout layout
 }
@@ -56,10 +60,39 @@ func Open(ctx context.Context, st store.Store, cfg Config) (*Table, error) {
 	t := &Table{cfg: cfg, target: opened}
 	t.convert = newConverter(t.byDate())
 	t.life, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if err := t.load(); err != nil {
+	err = t.load()
+	if err == nil && t.hasPosition {
+		err = t.checkRestored(ctx)
+	}
+	if err != nil {
+		t.cancel()
 		return nil, errors.Join(err, opened.Close(ctx))
 	}
 	return t, nil
+}
+
+// checkRestored looks for a restore among the commits after our last one. Normally
+// there are none or a few.
+func (t *Table) checkRestored(ctx context.Context) error {
+	from, err := t.versionOf(ctx, t.batchID-1)
+	if err != nil {
+		return err
+	}
+	restored := int64(-1)
+	for c, err := range t.target.Table().Commits(ctx, from) {
+		if err != nil {
+			return err
+		}
+		if _, ours := t.batchOf(c); ours {
+			restored = -1
+		} else if strings.EqualFold(c.Info.Operation, "RESTORE") {
+			restored = c.Version
+		}
+	}
+	if restored < 0 {
+		return nil
+	}
+	return &RestoredError{Target: t.target.Name(), AppID: t.cfg.AppID, Version: restored, Position: t.position}
 }
 
 // byDate tells whether the table has the column of the commit date.

@@ -83,4 +83,5 @@ func TestWindowsBecomeCommits(t *testing.T) {
 	version, ok := d.Snapshot().AppVersion(app)
 	require.True(t, ok)
 	require.Equal(t, int64(windows), version)
+	require.Contains(t, d.Snapshot().Metadata().Description, "dbo.orders")
 }

@@ -117,7 +117,7 @@ func (t *Table) end(ctx context.Context) (Result, error) {
 	case w.arrived == 0 && w.filtered == 0:
 		result := Result{Mark: mssqlcdc.Committed, Idle: true, Version: -1}
 		result.Window, result.Events = t.facts(nil)
-		return result, t.Discard(ctx)
+		return t.handOut(ctx, result)
 	}
 	if err := t.prepare(ctx); err != nil {
 		return Result{}, err
@@ -130,5 +130,14 @@ func (t *Table) skip(ctx context.Context) (Result, error) {
 	result := Result{Mark: mssqlcdc.Skipped, Version: -1, Trimmed: t.win.trimmed()}
 	result.Window, result.Events = t.facts(nil)
 	result.Window.Event = mssqlcdc.EventPositionPassed
-	return result, t.Discard(ctx)
+	return t.handOut(ctx, result)
+}
+
+// handOut ends a window that made no commit.
+func (t *Table) handOut(ctx context.Context, result Result) (Result, error) {
+	if err := t.Discard(ctx); err != nil {
+		return Result{}, err
+	}
+	t.adopted = nil
+	return result, nil
 }

@@ -78,18 +78,27 @@ func (t *Table) maybeCheckpoint() {
 	}
 	b.running = true
 	b.wg.Go(func() {
-		result, err := t.backgroundCheckpoint(b.ctx)
-		if t.o.OnCheckpoint != nil && (err != nil || result.Actions > 0) {
-			result.Err = err
-			t.o.OnCheckpoint(result)
-		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.running = false
-		if err != nil {
-			b.notBefore = result.Version + retryAfterCommits
+		for more := true; more; {
+			result, err := t.backgroundCheckpoint(b.ctx)
+			if t.o.OnCheckpoint != nil && (err != nil || result.Actions > 0) {
+				result.Err = err
+				t.o.OnCheckpoint(result)
+			}
+			more = b.next(result.Version, err, func() bool { return t.due(t.Snapshot()) })
 		}
 	})
+}
+
+// next says, after a checkpoint, whether another is due already: commits that
+// came while it was written found it running.
+func (b *background) next(version int64, err error, due func() bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil {
+		b.notBefore = version + retryAfterCommits
+	}
+	b.running = err == nil && !b.closed && due()
+	return b.running
 }
 
 // retryAfterCommits is how many commits a failed checkpoint waits.

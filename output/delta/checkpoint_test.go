@@ -76,7 +76,7 @@ func TestCheckpointCadence(t *testing.T) {
 			for v := table.Snapshot().Version(); v < 30; v++ {
 				commit(t, table, adding(fmt.Sprint("f", v)))
 				// Let the one in the background finish, to know which it is.
-				require.Eventually(t, func() bool { return idle(st, table, c.want) }, 5*time.Second, time.Millisecond)
+				require.Eventually(t, func() bool { return idle(st, table, c.want) }, 30*time.Second, time.Millisecond)
 			}
 			require.NoError(t, table.Close(t.Context()))
 			var versions []int64

@@ -27,8 +27,8 @@ const (
 type verdict int
 
 const (
-	// honour: what the feature asks for is done, or nothing is asked for.
-	honour verdict = iota
+	// The zero verdict is to honour: what the feature asks for is done, or nothing is asked for.
+	_ verdict = iota // honour
 	// refuseActive: not done, so tables that make use of the feature are refused.
 	// Listing it alone is harmless.
 	refuseActive

@@ -42,7 +42,7 @@ func sharedData(t *testing.T) string {
 func goldenTable(t *testing.T, name string) store.Store {
 	t.Helper()
 	path := filepath.Join(sharedData(t), filepath.FromSlash(name))
-	files := map[string][]byte{}
+	var files map[string][]byte
 	if archive, err := os.ReadFile(path + ".tar.zst"); err == nil {
 		files = untar(t, archive)
 	} else {

@@ -175,20 +175,19 @@ func TestLateLanding(t *testing.T) {
 				}
 				return f
 			})
-			table := open(t, broken, quick())
 			ctx, cancel := context.WithCancel(t.Context())
-			cancelled := fenced(1, "f1")
 			stop := time.AfterFunc(20*time.Millisecond, cancel)
 			defer stop.Stop()
-			// The first request is lost; cancel before the second is sent.
+			// The first request is on its way for long; the caller gives up while
+			// looking what became of it.
 			slow := fault.Wrap(broken, func(c fault.Call) fault.Fault {
 				if c.Op == fault.Get && strings.HasSuffix(c.Path, "2.json") {
 					return fault.Fault{Run: func(context.Context) { <-ctx.Done() }}
 				}
 				return fault.Fault{}
 			})
-			table = open(t, slow, quick())
-			_, err := table.Commit(ctx, cancelled)
+			table := open(t, slow, quick())
+			_, err := table.Commit(ctx, fenced(1, "f1"))
 			require.ErrorIs(t, err, delta.ErrUnknownOutcome)
 			require.ErrorIs(t, err, context.Canceled)
 

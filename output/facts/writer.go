@@ -78,9 +78,6 @@ func Open(ctx context.Context, st store.Store, cfg Config) (*Writer, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Table.Comment == "" {
-		cfg.Table.Comment = "What the change data capture pipelines did: a row per window and per event"
-	}
 	t, err := target.Open(ctx, st, cfg.Table)
 	if err != nil {
 		return nil, err
@@ -89,7 +86,8 @@ func Open(ctx context.Context, st store.Store, cfg Config) (*Writer, error) {
 	if err != nil {
 		return nil, errors.Join(err, t.Close(ctx))
 	}
-	if err := t.Create(ctx, schema, map[string]string{PropSchemaVersion: strconv.Itoa(schemaVersion)}); err != nil {
+	properties := map[string]string{PropSchemaVersion: strconv.Itoa(schemaVersion)}
+	if err := t.Create(ctx, schema, properties, "What the change data capture pipelines did: a row per window and per event"); err != nil {
 		return nil, err
 	}
 	if text, ok := t.Snapshot().Property(PropForeignMinVersion); ok {

@@ -106,7 +106,7 @@ func (t *Table) Stage(ctx context.Context, rows []map[string]any, key *int64) (*
 	defer record.Release()
 	b := &Batch{table: t, schema: merged, rows: record.NumRows()}
 	if t.target.Table() == nil {
-		if err := t.target.Create(ctx, merged, nil); err != nil {
+		if err := t.target.Create(ctx, merged, nil, ""); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -159,8 +160,9 @@ func (t *Target) withComments(s *schema.Struct) *schema.Struct {
 
 // Create makes the table with the schema, or opens the one that somebody made
 // meanwhile if rows of the schema can go into it. It does nothing if the table is
-// open. Extra properties are set beside those of the Spec.
-func (t *Target) Create(ctx context.Context, s *schema.Struct, properties map[string]string) error {
+// open. The properties are set beside those of the Spec, which win, and the comment
+// stands in where the Spec has none.
+func (t *Target) Create(ctx context.Context, s *schema.Struct, properties map[string]string, comment string) error {
 	if t.table != nil {
 		return nil
 	}
@@ -174,7 +176,7 @@ func (t *Target) Create(ctx context.Context, s *schema.Struct, properties map[st
 		return err
 	}
 	table, err := delta.Create(ctx, t.st, delta.Spec{
-		Schema: s, PartitionBy: partitionBy, Properties: all, Comment: t.spec.Comment,
+		Schema: s, PartitionBy: partitionBy, Properties: all, Comment: cmp.Or(t.spec.Comment, comment),
 	}, t.spec.Delta)
 	var conflict *schema.SchemaError
 	if errors.As(err, &conflict) {

@@ -36,14 +36,6 @@ func optionalText(s string) any {
 	return s
 }
 
-// optionalLSN is NULL for the zero LSN.
-func optionalLSN(l engine.LSN) any {
-	if l.IsZero() {
-		return nil
-	}
-	return l[:]
-}
-
 func rowsChangeTables(c *viewCall) error {
 	for _, i := range c.session.view(c.db).Instances() {
 		if err := c.add(fields{

@@ -24,7 +24,6 @@ func bitType() sqltype.Type   { return sqltype.TypeOf(sqltype.KindBit) }
 func variant() sqltype.Type   { return sqltype.TypeOf(sqltype.KindVariant) }
 func datetime() sqltype.Type  { return sqltype.TypeOf(sqltype.KindDateTime) }
 func smallInt() sqltype.Type  { return sqltype.TypeOf(sqltype.KindSmallInt) }
-func textType() sqltype.Type  { return sqltype.NVarCharType(4000) }
 func maskType() sqltype.Type  { return sqltype.VarBinaryType(128) }
 func hexType() sqltype.Type   { return sqltype.NVarCharType(sqltype.Max) }
 func bytesType() sqltype.Type { return sqltype.VarBinaryType(sqltype.Max) }

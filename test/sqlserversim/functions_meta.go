@@ -1,10 +1,8 @@
 package sqlserversim
 
 import (
-	"cmp"
 	"strings"
 
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/sqltype"
 )
 
@@ -358,9 +356,4 @@ func (s *session) identity(name string, pick func(seed, increment int64) int64) 
 
 func decimalOf(v int64) sqltype.Value {
 	return sqltype.Decimal(sqltype.Number{Neg: v < 0, Lo: uint64(max(v, -v))})
-}
-
-// fullName quotes nothing: it is schema.name with the schema defaulted.
-func fullName(n tsql.ObjectName, schema string) string {
-	return cmp.Or(n.Schema, schema) + "." + n.Name
 }

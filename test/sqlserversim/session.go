@@ -44,7 +44,6 @@ type session struct {
 	sink     *wireSink
 	text     string           // of the request, for the log of refused statements
 	prepared map[int32]string // handle to text, for the log and for faults
-	bulk     bool
 }
 
 // sessionInfo is what sys.dm_exec_sessions shows of a session, read by others.

@@ -22,10 +22,9 @@ type wireSink struct {
 	encoder rowEncoder
 	failed  bool // the last statement ended in an error
 
-	returned  bool
-	status    int32
-	rows      int64
-	lastFlush time.Time
+	returned bool
+	status   int32
+	rows     int64
 
 	fault *armed // not acted yet
 	slow  time.Duration

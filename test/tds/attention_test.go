@@ -18,9 +18,9 @@ const (
 
 // endless writes rows until it is stopped, and tells why it was.
 func endless(stopped chan<- error) func(context.Context, *tds.Request, *tds.Writer) error {
-	return func(_ context.Context, req *tds.Request, w *tds.Writer) error {
+	return func(ctx context.Context, req *tds.Request, w *tds.Writer) error {
 		if b, ok := req.Body.(*tds.SQLBatch); ok && b.Text == "SELECT 1" {
-			return selectOne(nil, req, w)
+			return selectOne(ctx, req, w)
 		}
 		w.Columns([]tds.Column{{Name: "n", Type: tds.TypeInt(4), Flags: tds.FlagNullable}})
 		for n := range int64(1 << 40) {

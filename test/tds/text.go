@@ -120,30 +120,6 @@ func decodeUTF16(b []byte) string {
 	return string(out)
 }
 
-// units counts the UTF-16 units of s.
-func units(s string) int {
-	n := 0
-	for i := 0; i < len(s); {
-		if s[i] < utf8.RuneSelf {
-			n++
-			i++
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && size == 1 {
-			if _, ok := surrogate(s[i:]); ok {
-				size = 3
-			}
-		}
-		if r >= 0x10000 {
-			n++
-		}
-		n++
-		i += size
-	}
-	return n
-}
-
 // cutUnits gives the longest start of s with at most n UTF-16 units.
 func cutUnits(s string, n int) string {
 	if len(s) <= n {

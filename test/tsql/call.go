@@ -316,6 +316,7 @@ func (c *compiler) hostCall(x *ast.Call) (*expr, error) {
 		args[i], types[i] = a, a.typ
 	}
 	buf := make([]sqltype.Value, len(args))
+	objectID := strings.EqualFold(x.Name.Name, "OBJECT_ID")
 	r := derive(fn.Result(types), func(f *frame) (sqltype.Value, error) {
 		for i, a := range args {
 			v, err := a.eval(f)
@@ -323,6 +324,9 @@ func (c *compiler) hostCall(x *ast.Call) (*expr, error) {
 				return v, err
 			}
 			buf[i] = v
+		}
+		if objectID && f.run.s.hasTemp(buf[0].Str()) {
+			return sqltype.Int(tempObjectID), nil
 		}
 		return fn.Eval(f.ctx, buf)
 	}, args...)

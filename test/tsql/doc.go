@@ -19,6 +19,8 @@
 // passed over: see package parse for the language.
 //
 // Known differences from SQL Server: a missing column (207) is reported when the
-// statement runs, not before the batch starts; GOTO, cursors, views, triggers
-// and user-defined functions do not exist.
+// statement runs, not before the batch starts; of several syntax errors the first is reported;
+// a temporary table stands outside of transactions; warning 8153 (NULL eliminated by an
+// aggregate) is not sent; SET DATEFORMAT takes mdy only; GOTO, cursors, views,
+// triggers, SELECT INTO and user-defined functions do not exist.
 package tsql

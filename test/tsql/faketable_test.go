@@ -15,17 +15,16 @@ import (
 
 // fakeTable keeps its rows sorted by its key.
 type fakeTable struct {
-	h        *fakeHost
-	name     tsql.ObjectName
-	cols     []sqltype.Column
-	defs     []ast.ColumnDef
-	checks   []tsql.CheckConstraint
-	order    []int
-	unique   int
-	rows     []sqltype.Row
-	next     int64
-	pkName   string
-	noBounds bool
+	h      *fakeHost
+	name   tsql.ObjectName
+	cols   []sqltype.Column
+	defs   []ast.ColumnDef
+	checks []tsql.CheckConstraint
+	order  []int
+	unique int
+	rows   []sqltype.Row
+	next   int64
+	pkName string
 }
 
 func newFakeTable(h *fakeHost, x *ast.CreateTable) (*fakeTable, error) {

@@ -1,6 +1,7 @@
 package tsql
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/ast"
@@ -229,14 +230,9 @@ func (g *grouping) firstOnly(ord *ordering) bool {
 		return false
 	}
 	want := orderKey{a.arg.slot, a.arg.column}
-	for _, k := range ord.keys {
-		if ord.fixed[k] {
-			continue
-		}
-		if k != want {
-			return false
-		}
-		break
+	lead := slices.IndexFunc(ord.keys, func(k orderKey) bool { return !ord.fixed[k] })
+	if lead < 0 || ord.keys[lead] != want {
+		return false
 	}
 	if a.name == "MIN" {
 		return true

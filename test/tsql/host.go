@@ -101,7 +101,8 @@ type Transactions interface {
 // statement that reads or changes tables (one snapshot for READ COMMITTED
 // SNAPSHOT, fault injection by statement text). When StatementStart fails, the
 // statement fails with its error. StatementEnd is called once for each
-// successful start, with the statement's error.
+// successful start, with the statement's error. Brackets nest where a statement runs
+// others: INSERT … EXEC.
 type StatementObserver interface {
 	StatementStart(ctx context.Context, text string, stmt ast.Statement) error
 	StatementEnd(ctx context.Context, err error)

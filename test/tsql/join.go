@@ -104,10 +104,9 @@ func (c *compiler) hashKey(cd *cond, stored slotSet) (hashKey, bool) {
 // there are keys.
 type storedOp struct {
 	in    rowOp
-	slots []nullRow
+	store rowStore
 	keys  []hashKey
 	reuse bool // the input is the same for the whole statement
-	rows  []sqltype.Row
 	index map[string][]int32
 	full  bool
 	owner *frame
@@ -121,8 +120,9 @@ func (o *storedOp) run(f *frame, yield func() error) error {
 		}
 	}
 	if len(o.keys) == 0 {
-		for i := 0; i < len(o.rows); i += len(o.slots) {
-			if err := o.give(f, i, yield); err != nil {
+		for i := range o.store.n {
+			o.store.bind(f, i)
+			if err := yield(); err != nil {
 				return err
 			}
 		}
@@ -137,28 +137,22 @@ func (o *storedOp) run(f *frame, yield func() error) error {
 		o.buf = appendKey(o.buf, v, k.coll)
 	}
 	for _, i := range o.index[string(o.buf)] {
-		if err := o.give(f, int(i), yield); err != nil {
+		o.store.bind(f, int(i))
+		if err := yield(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *storedOp) give(f *frame, i int, yield func() error) error {
-	for j, s := range o.slots {
-		f.rows[s.slot] = o.rows[i+j]
-	}
-	return yield()
-}
-
-// load stores the rows of all slots, side by side, and their index.
+// load stores the input and indexes it.
 func (o *storedOp) load(f *frame) error {
-	o.rows, o.full, o.owner = nil, true, f
+	o.store.reset()
+	o.full, o.owner = true, f
 	if len(o.keys) > 0 {
 		o.index = make(map[string][]int32)
 	}
 	return o.in.run(f, func() error {
-		at := len(o.rows)
 		if len(o.keys) > 0 {
 			o.buf = o.buf[:0]
 			for _, k := range o.keys {
@@ -168,11 +162,9 @@ func (o *storedOp) load(f *frame) error {
 				}
 				o.buf = appendKey(o.buf, v, k.coll)
 			}
-			o.index[string(o.buf)] = append(o.index[string(o.buf)], int32(at))
+			o.index[string(o.buf)] = append(o.index[string(o.buf)], int32(o.store.n))
 		}
-		for _, s := range o.slots {
-			o.rows = append(o.rows, append(sqltype.Row(nil), f.rows[s.slot]...))
-		}
+		o.store.add(f)
 		return nil
 	})
 }
@@ -182,7 +174,7 @@ func (o *storedOp) load(f *frame) error {
 func (c *compiler) planFull(n *joinNode, conds []*cond, bound slotSet) (rowOp, *ordering) {
 	l, _ := c.plan(n.l, nil, bound)
 	inner, _ := c.plan(n.r, nil, union(bound, n.l.slots()))
-	op := &fullOp{l: l, r: &storedOp{in: inner, slots: slotWidths(n.r)}, on: andAll(n.on), left: nullRows(n.l), right: nullRows(n.r)}
+	op := &fullOp{l: l, r: &storedOp{in: inner, store: rowStore{slots: storeSlots(n.r)}}, on: andAll(n.on), left: nullRows(n.l), right: nullRows(n.r)}
 	return filtered(op, conds), nil
 }
 
@@ -197,8 +189,8 @@ func (o *fullOp) run(f *frame, yield func() error) error {
 	if err := o.r.load(f); err != nil {
 		return err
 	}
-	width := len(o.r.slots)
-	hit := make([]bool, len(o.r.rows)/max(width, 1))
+	store := &o.r.store
+	hit := make([]bool, store.n)
 	setNull := func(list []nullRow) {
 		for _, n := range list {
 			f.rows[n.slot] = make(sqltype.Row, n.width)
@@ -207,15 +199,16 @@ func (o *fullOp) run(f *frame, yield func() error) error {
 	err := o.l.run(f, func() error {
 		matched := false
 		for i := range hit {
-			err := o.r.give(f, i*width, func() error {
-				ok, err := o.on(f)
-				if err != nil || ok != isTrue {
-					return err
-				}
-				matched, hit[i] = true, true
-				return yield()
-			})
+			store.bind(f, i)
+			ok, err := o.on(f)
 			if err != nil {
+				return err
+			}
+			if ok != isTrue {
+				continue
+			}
+			matched, hit[i] = true, true
+			if err := yield(); err != nil {
 				return err
 			}
 		}
@@ -233,7 +226,8 @@ func (o *fullOp) run(f *frame, yield func() error) error {
 			continue
 		}
 		setNull(o.left)
-		if err := o.r.give(f, i*width, yield); err != nil {
+		store.bind(f, i)
+		if err := yield(); err != nil {
 			return err
 		}
 	}

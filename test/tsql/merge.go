@@ -129,7 +129,7 @@ func (m *mergeRun) resolve() error {
 	if err != nil {
 		return err
 	}
-	m.slots = slotWidths(node)
+	m.slots = nullRows(node)
 	conds, err := c.conjuncts(m.stmt.On)
 	if err != nil {
 		return err

@@ -12,14 +12,14 @@ type partition struct {
 	f     *frame
 	call  *windowCall
 	index int
-	rows  []*windowRow
+	rows  []int32 // in the window's order
 }
 
-func (p *partition) set(i int, v sqltype.Value) { p.rows[i].vals[p.index] = v }
+func (p *partition) set(i int, v sqltype.Value) { p.o.vals[p.rows[i]][p.index] = v }
 
 // peers tells whether two rows are equal in the window's order.
 func (p *partition) peers(i, j int) bool {
-	return compareRows(p.call.keys, p.rows[i].key, p.rows[j].key) == 0
+	return compareRows(p.call.keys, p.o.keys[p.rows[i]], p.o.keys[p.rows[j]]) == 0
 }
 
 func (p *partition) compute() error {
@@ -74,26 +74,35 @@ func (p *partition) rank() {
 // ntile deals the rows into n groups; the first ones are larger by one.
 func (p *partition) ntile() error {
 	p.o.bind(p.f, p.rows[0])
-	v, err := p.call.args[0].eval(p.f)
+	n, err := p.call.buckets(p.f)
 	if err != nil {
 		return err
 	}
-	n := v.Int64()
-	if v.IsNull() || n < 1 {
-		return sqlerr.New(4195, 16, 1, "The number of buckets parameter in the ntile function must be a positive integer.")
-	}
-	total := int64(len(p.rows))
-	size, larger := total/n, total%n
-	for i := range total {
-		bucket := int64(0)
-		if i < larger*(size+1) {
-			bucket = i / (size + 1)
-		} else {
-			bucket = larger + (i-larger*(size+1))/size
-		}
-		p.set(int(i), sqltype.BigInt(bucket+1))
+	for i := range p.rows {
+		p.set(i, sqltype.BigInt(bucketOf(int64(i), int64(len(p.rows)), n)))
 	}
 	return nil
+}
+
+// buckets is the argument of NTILE.
+func (w *windowCall) buckets(f *frame) (int64, error) {
+	v, err := w.args[0].eval(f)
+	if err != nil {
+		return 0, err
+	}
+	if v.IsNull() || v.Int64() < 1 {
+		return 0, sqlerr.New(4195, 16, 1, "The number of buckets parameter in the ntile function must be a positive integer.")
+	}
+	return v.Int64(), nil
+}
+
+// bucketOf is the bucket of row i of total, from 1.
+func bucketOf(i, total, n int64) int64 {
+	size, larger := total/n, total%n
+	if i < larger*(size+1) {
+		return i/(size+1) + 1
+	}
+	return larger + (i-larger*(size+1))/size + 1
 }
 
 func (p *partition) lag() error {

@@ -28,8 +28,10 @@ func (q *selection) plan() (*queryPlan, error) {
 		op = &filterOp{in: op, filter: q.having.eval}
 	}
 	if len(q.win.calls) > 0 {
-		op = q.win.operator(c, q, op)
-		ord = nil
+		op = q.win.operator(q, op, ord)
+		if _, streams := op.(*streamWindowOp); !streams {
+			ord = nil
+		}
 	}
 	q.ordered = len(q.order) == 0 || q.satisfied(ord)
 	if !q.ordered {

@@ -258,7 +258,7 @@ func (c *compiler) planRight(n fromNode, conds []*cond, bound, left slotSet) (op
 	}
 	local, cross := splitConds(conds, left)
 	inner, _ := c.plan(n, local, bound)
-	m := &storedOp{in: inner, slots: slotWidths(n)}
+	m := &storedOp{in: inner, store: rowStore{slots: storeSlots(n)}}
 	ext := nodeDeps(n)
 	for _, cd := range local {
 		ext.addAll(cd.deps)
@@ -312,5 +312,3 @@ func nodeDeps(n fromNode) slotSet {
 	}
 	return s
 }
-
-func slotWidths(n fromNode) []nullRow { return nullRows(n) }

@@ -42,7 +42,6 @@ type Session struct {
 type options struct {
 	noCount, xactAbort, implicitTransactions bool
 	quotedOff, noExec, parseOnly, fmtOnly    bool
-	ansiNullsOff, concatNullOff              bool
 	identityInsert                           string // lower-case full name of the table
 	rowCount                                 int64
 	textSize                                 int64

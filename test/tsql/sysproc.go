@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/ast"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/builtin"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/parse"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/sqlerr"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/sqltype"
@@ -209,6 +210,15 @@ func (s *Session) tempTable(name ObjectName) Table {
 		return t
 	}
 	return nil
+}
+
+// tempObjectID is what OBJECT_ID gives for a temporary table; they have no ids of their own.
+const tempObjectID = -1000585
+
+// hasTemp tells whether a name such as tempdb..#t is that of a temporary table.
+func (s *Session) hasTemp(name string) bool {
+	parts, ok := builtin.SplitName(name)
+	return ok && s.temp[sqltype.DefaultKey(parts[len(parts)-1])] != nil
 }
 
 // tempTable executes the statements that define temporary tables; handled is false for

@@ -135,7 +135,6 @@ func (k *rowCheck) check(f *frame, row sqltype.Row, verb string) error {
 // outputClause is OUTPUT, ready to take rows.
 type outputClause struct {
 	c                 *compiler
-	f                 func() *frame
 	inserted, deleted int // slots, -1 when not there
 	items             []*expr
 	cols              []sqltype.Column

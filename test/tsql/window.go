@@ -181,52 +181,75 @@ func (w *windows) deps() slotSet {
 	return s
 }
 
-// operator makes the operator that computes the window functions over all rows.
-func (w *windows) operator(c *compiler, q *selection, in rowOp) rowOp {
+// operator makes the operator that computes the window functions. Where the rows come in
+// the windows' order and only counting is asked for, they are not kept.
+func (w *windows) operator(q *selection, in rowOp, ord *ordering) rowOp {
+	if q.group == nil && w.streams(q, ord) {
+		return &streamWindowOp{w: w, in: in}
+	}
 	o := &windowOp{w: w, in: in}
-	if q.group != nil {
-		o.slots = append(o.slots, nullRow{slot: q.group.slot})
-	} else if q.node != nil {
-		o.slots = slotWidths(q.node)
+	switch {
+	case q.group != nil:
+		o.store.slots = []storeSlot{{slot: q.group.slot, width: len(q.group.keys) + len(q.group.aggs)}}
+	case q.node != nil:
+		o.store.slots = storeSlots(q.node)
 	}
 	return o
 }
 
-// windowOp stores its input, computes, and yields the rows again. The order is that of the last
-// function's window, as SQL Server mostly gives.
+// streams tells whether every function is ROW_NUMBER or NTILE over an order in which the
+// rows come already.
+func (w *windows) streams(q *selection, ord *ordering) bool {
+	for _, call := range w.calls {
+		if call.name != "ROW_NUMBER" && call.name != "NTILE" || len(call.partition) > 0 {
+			return false
+		}
+		part := *q
+		part.order = call.keys
+		for _, k := range call.keys {
+			if k.desc {
+				return false
+			}
+		}
+		if !part.satisfied(ord) {
+			return false
+		}
+	}
+	return true
+}
+
+// windowOp stores its input, computes, and yields the rows again, in the order of the last
+// function's window, as SQL Server mostly does.
 type windowOp struct {
 	w     *windows
 	in    rowOp
-	slots []nullRow
-}
-
-// windowRow is one stored combination.
-type windowRow struct {
-	rows []sqltype.Row
-	vals sqltype.Row
-	key  sqltype.Row // partition, then order values of the function at hand
+	store rowStore
+	vals  []sqltype.Row // results by row, one per function
+	keys  []sqltype.Row // partition and order values of the function at hand, by row
 }
 
 func (o *windowOp) run(f *frame, yield func() error) error {
-	var list []*windowRow
-	err := o.in.run(f, func() error {
-		r := &windowRow{vals: make(sqltype.Row, len(o.w.calls))}
-		for _, s := range o.slots {
-			r.rows = append(r.rows, append(sqltype.Row(nil), f.rows[s.slot]...))
-		}
-		list = append(list, r)
+	o.store.reset()
+	if err := o.in.run(f, func() error {
+		o.store.add(f)
 		return nil
-	})
-	if err != nil {
+	}); err != nil {
 		return err
+	}
+	n, calls := o.store.n, len(o.w.calls)
+	flat := make([]sqltype.Value, n*calls)
+	o.vals, o.keys = make([]sqltype.Row, n), make([]sqltype.Row, n)
+	list := make([]int32, n)
+	for i := range n {
+		o.vals[i], list[i] = flat[i*calls:(i+1)*calls:(i+1)*calls], int32(i)
 	}
 	for i, call := range o.w.calls {
 		if err := o.compute(f, call, i, list); err != nil {
 			return err
 		}
 	}
-	for _, r := range list {
-		o.bind(f, r)
+	for _, i := range list {
+		o.bind(f, i)
 		if err := yield(); err != nil {
 			return err
 		}
@@ -234,35 +257,36 @@ func (o *windowOp) run(f *frame, yield func() error) error {
 	return nil
 }
 
-func (o *windowOp) bind(f *frame, r *windowRow) {
-	for i, s := range o.slots {
-		f.rows[s.slot] = r.rows[i]
-	}
-	f.rows[o.w.slot] = r.vals
+func (o *windowOp) bind(f *frame, i int32) {
+	o.store.bind(f, int(i))
+	f.rows[o.w.slot] = o.vals[i]
 }
 
 // compute sorts by partition and order, and fills value i of every row.
-func (o *windowOp) compute(f *frame, call *windowCall, i int, list []*windowRow) error {
+func (o *windowOp) compute(f *frame, call *windowCall, i int, list []int32) error {
+	exprs := append(slices.Clone(call.partition), call.order...)
+	flat := make([]sqltype.Value, len(list)*len(exprs))
 	for _, r := range list {
 		o.bind(f, r)
-		r.key = make(sqltype.Row, 0, len(call.partition)+len(call.order))
-		for _, x := range append(slices.Clone(call.partition), call.order...) {
+		key := flat[int(r)*len(exprs) : (int(r)+1)*len(exprs)]
+		for j, x := range exprs {
 			v, err := x.eval(f)
 			if err != nil {
 				return err
 			}
-			r.key = append(r.key, v)
+			key[j] = v
 		}
+		o.keys[r] = key
 	}
 	part := make([]sortKey, len(call.partition))
 	for j, x := range call.partition {
 		part[j] = sortKey{output: j, coll: x.coll}
 	}
 	all := append(slices.Clone(part), call.keys...)
-	slices.SortStableFunc(list, func(a, b *windowRow) int { return compareRows(all, a.key, b.key) })
+	slices.SortStableFunc(list, func(a, b int32) int { return compareRows(all, o.keys[a], o.keys[b]) })
 	for start := 0; start < len(list); {
 		end := start + 1
-		for end < len(list) && compareRows(part, list[start].key, list[end].key) == 0 {
+		for end < len(list) && compareRows(part, o.keys[list[start]], o.keys[list[end]]) == 0 {
 			end++
 		}
 		p := &partition{o: o, f: f, call: call, index: i, rows: list[start:end]}
@@ -272,4 +296,44 @@ func (o *windowOp) compute(f *frame, call *windowCall, i int, list []*windowRow)
 		start = end
 	}
 	return nil
+}
+
+// streamWindowOp numbers rows as they pass. NTILE needs their number first, so its
+// input is read twice.
+type streamWindowOp struct {
+	w  *windows
+	in rowOp
+}
+
+func (o *streamWindowOp) run(f *frame, yield func() error) error {
+	total := int64(0)
+	for _, call := range o.w.calls {
+		if call.name != "NTILE" || total > 0 {
+			continue
+		}
+		if err := o.in.run(f, func() error {
+			total++
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	vals := make(sqltype.Row, len(o.w.calls))
+	n := int64(0)
+	return o.in.run(f, func() error {
+		for i, call := range o.w.calls {
+			vals[i] = sqltype.BigInt(n + 1)
+			if call.name != "NTILE" {
+				continue
+			}
+			buckets, err := call.buckets(f)
+			if err != nil {
+				return err
+			}
+			vals[i] = sqltype.BigInt(bucketOf(min(n, total-1), total, buckets))
+		}
+		n++
+		f.rows[o.w.slot] = vals
+		return yield()
+	})
 }

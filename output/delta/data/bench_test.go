@@ -64,7 +64,6 @@ func BenchmarkWriter(b *testing.B) {
 		{"compact", plain, plain.Arrow(), data.WriterOptions{Encodings: data.Compact}},
 		{"compact_dictionaries", plain, withDictionaries(plain.Arrow()), data.WriterOptions{Encodings: data.Compact}},
 		{"snappy", plain, plain.Arrow(), data.WriterOptions{Compression: data.Snappy}},
-		{"no_stats", plain, plain.Arrow(), data.WriterOptions{Stats: data.StatsColumns{First: data.NoColumns}}},
 		{"small_groups", plain, plain.Arrow(), data.WriterOptions{RowGroupRows: 16 * 1024}},
 	} {
 		b.Run(c.name, func(b *testing.B) {

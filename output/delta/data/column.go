@@ -109,15 +109,30 @@ func (c *column) rowsPerStep(arr arrow.Array) int {
 // sizeOf is about how many bytes the values of an array take.
 func sizeOf(arr arrow.Array) int {
 	switch a := arr.(type) {
-	case *array.String:
-		return len(a.ValueBytes())
-	case *array.Binary:
-		return len(a.ValueBytes())
 	case *array.Dictionary:
-		return arr.Len() * (4 + sizeOf(a.Dictionary())/max(1, a.Dictionary().Len()))
-	default:
-		return int(arr.Data().SizeInBytes())
+		entries := a.Dictionary()
+		return arr.Len() * (4 + sizeOf(entries)/max(1, entries.Len()))
+	case interface{ ValueBytes() []byte }: // text and binary
+		return len(a.ValueBytes())
+	case *array.Struct:
+		n := 0
+		for i := range a.NumField() {
+			n += sizeOf(a.Field(i))
+		}
+		return n
+	case array.ListLike:
+		if arr.Len() == 0 {
+			return 0
+		}
+		start, _ := a.ValueOffsets(0)
+		_, end := a.ValueOffsets(arr.Len() - 1)
+		values := a.ListValues()
+		return int(end-start) * (1 + sizeOf(values)/max(1, values.Len()))
 	}
+	if fixed, ok := arr.DataType().(arrow.FixedWidthDataType); ok {
+		return arr.Len() * fixed.BitWidth() / 8
+	}
+	return 0
 }
 
 func (c *column) appendPiece(arr arrow.Array) error {
@@ -142,7 +157,9 @@ func (c *column) appendPiece(arr arrow.Array) error {
 		c.decideDictionary()
 	}
 	if c.levels.n >= c.enc.limits.pageRows || len(c.plain) >= c.enc.limits.pageBytes-c.enc.limits.pageBytes/8 || full {
-		c.flushPage()
+		if err := c.flushPage(); err != nil {
+			return err
+		}
 	}
 	if full && c.useDict {
 		c.useDict, c.wantsDict, c.mapped = false, false, nil
@@ -163,29 +180,26 @@ func (c *column) decideDictionary() {
 }
 
 // flushPage compresses the current page into the chunk.
-func (c *column) flushPage() {
+func (c *column) flushPage() error {
 	if c.levels.n == 0 {
-		return
+		return nil
 	}
 	body := c.levels.appendRepetition(c.enc.scratch[:0])
 	body = c.levels.appendDefinition(body)
-	page := pageInfo{levels: c.levels.n}
-	if c.useDict {
+	page := pageInfo{levels: c.levels.n, encoding: parquet.Encodings.Plain}
+	switch {
+	case c.useDict && c.dict.len() > 0:
 		width := max(1, bitWidth(uint32(c.dict.len()-1)))
 		body = append(body, byte(width))
 		body = appendHybrid(body, c.ids, width)
 		page.encoding = parquet.Encodings.RLEDict
 		c.dictPages++
-	} else {
+	case len(c.plain) > 0:
 		page.encoding = c.enc.encodingOf(&c.leaf)
-		switch page.encoding {
-		case parquet.Encodings.DeltaBinaryPacked:
-			body = appendDeltaInts(body, c.plain, c.width)
-		case parquet.Encodings.DeltaByteArray:
-			body = appendDeltaBytes(body, c.plain)
-		default:
-			body = append(body, c.plain...)
-		}
+		body = appendEncoded(body, c.plain, page.encoding, c.width)
+	}
+	if len(body) > maxPage {
+		return fmt.Errorf("column %s: a page of %d bytes is too large: no value may have more than %d", c.desc.Path(), len(body), maxPage)
 	}
 	before := len(c.chunk)
 	c.chunk = c.enc.compress(c.chunk, body)
@@ -194,6 +208,7 @@ func (c *column) flushPage() {
 	c.enc.scratch = body
 	c.levels.reset()
 	c.ids, c.plain, c.bits = c.ids[:0], c.plain[:0], 0
+	return nil
 }
 
 // memory is how many bytes the column holds.
@@ -210,7 +225,9 @@ func (c *column) writeChunk(meta *metadata.ColumnChunkMetaDataBuilder, sink *fil
 	if c.useDict && !c.decided && c.samples > 0 {
 		c.decideDictionary()
 	}
-	c.flushPage()
+	if err := c.flushPage(); err != nil {
+		return err
+	}
 	pager, err := file.NewPageWriter(sink, c.enc.codec, c.enc.level, meta, int16(rowGroup), int16(ordinal),
 		memory.DefaultAllocator, false, nil, nil)
 	if err != nil {
@@ -245,7 +262,11 @@ func (c *column) nextChunk() {
 	c.bounds.reset()
 	c.chunk, c.pages = c.chunk[:0], c.pages[:0]
 	c.useDict, c.dictPages, c.mapped = c.wantsDict, 0, nil
-	if c.wantsDict {
+	switch {
+	case c.enc.manyFiles:
+		c.chunk, c.plain, c.ids, c.mapping = nil, nil, nil, nil
+		c.dict = newDictionary(c.width)
+	case c.wantsDict:
 		c.dict.reset()
 	}
 }

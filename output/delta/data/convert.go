@@ -182,7 +182,7 @@ func convertible(from, to arrow.Type) bool {
 	case arrow.DECIMAL128:
 		return arrow.IsDecimal(from) || arrow.IsInteger(from) || from == arrow.DICTIONARY
 	case arrow.STRING, arrow.BINARY:
-		return arrow.IsBaseBinary(from) || from == arrow.FIXED_SIZE_BINARY || from == arrow.STRING_VIEW || from == arrow.BINARY_VIEW || from == arrow.DICTIONARY
+		return arrow.IsBaseBinary(from) || from == arrow.STRING_VIEW || from == arrow.BINARY_VIEW || from == arrow.DICTIONARY
 	case arrow.DATE32:
 		return from == arrow.DATE64 || from == arrow.DICTIONARY
 	case arrow.TIMESTAMP:

@@ -3,10 +3,24 @@ package data
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/apache/arrow-go/v18/parquet"
 )
 
 // The delta encodings of Parquet (Encodings.md of the format), from values in plain
 // encoding.
+
+// appendEncoded appends plain values in one of the encodings of encodingOf.
+func appendEncoded(dst, plain []byte, encoding parquet.Encoding, width int) []byte {
+	switch encoding {
+	case parquet.Encodings.DeltaBinaryPacked:
+		return appendDeltaInts(dst, plain, width)
+	case parquet.Encodings.DeltaByteArray:
+		return appendDeltaBytes(dst, plain)
+	default:
+		return append(dst, plain...)
+	}
+}
 
 const (
 	deltaBlock     = 128 // values a block

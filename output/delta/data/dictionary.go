@@ -140,9 +140,12 @@ func (d *dictionary) expand(dst []byte, ids []uint32) []byte {
 	return dst
 }
 
-// memory is how many bytes the dictionary holds.
+// memory is how many bytes its values take.
 func (d *dictionary) memory() int {
-	return cap(d.plain) + 4*(cap(d.ends)+cap(d.slots)) + 24*cap(d.keys)
+	if d.len() == 0 {
+		return 0
+	}
+	return len(d.plain) + 4*(len(d.ends)+len(d.slots)) + 24*len(d.keys)
 }
 
 // worthwhile tells from the first values of a chunk whether the dictionary makes it

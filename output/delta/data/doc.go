@@ -15,6 +15,13 @@
 // dictionary encoding, decimals of up to 18 digits as integers, timestamps in
 // microseconds, no Arrow schema, no key-value metadata.
 //
+// Pages are encoded here and not by the Parquet library's own writer, which takes about
+// twice the processor time and twenty times the allocations for the same rows
+// (BenchmarkWriter against BenchmarkLibraryWriter): values are copied once from Arrow
+// memory into the page, a column of few values or of long runs becomes a dictionary whose
+// every value is looked at once, and bounds come from the same pass. The library writes
+// the page headers and the footer, and it reads.
+//
 // # Statistics
 //
 // Statistics are exact or absent: for every row of the file and every column in

@@ -3,6 +3,7 @@ package data_test
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -110,6 +111,17 @@ func cell(arr arrow.Array, i int) string {
 	default:
 		return arr.ValueStr(i)
 	}
+}
+
+// retyped is a batch whose only column is taken for another type of the same layout.
+func retyped(rec arrow.RecordBatch, typ arrow.DataType) arrow.RecordBatch {
+	d := rec.Column(0).Data()
+	column := array.MakeFromData(array.NewData(typ, d.Len(), d.Buffers(), nil, d.NullN(), d.Offset()))
+	return array.NewRecordBatch(arrow.NewSchema([]arrow.Field{{Name: rec.ColumnName(0), Type: typ, Nullable: true}}, nil), []arrow.Array{column}, rec.NumRows())
+}
+
+func recordFromJSON(as *arrow.Schema, json string) (arrow.RecordBatch, int64, error) {
+	return array.RecordFromJSON(memory.DefaultAllocator, as, strings.NewReader(json))
 }
 
 // batch makes a record batch of a table's schema from JSON rows.

@@ -35,7 +35,7 @@ func (w *Writer) newFile(g group) (*openFile, error) {
 		}
 	}
 	path := g.directory + w.o.NamePrefix + "-" + w.o.NewID() + "-c000"
-	if w.o.Compression != Uncompressed {
+	if w.o.Compression != Uncompressed && w.o.Compression != none {
 		path += "." + string(w.o.Compression)
 	}
 	path += ".parquet"

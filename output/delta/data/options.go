@@ -58,7 +58,10 @@ type Compression string
 const (
 	Zstd         Compression = "zstd" // level 1; the default
 	Snappy       Compression = "snappy"
+	Gzip         Compression = "gzip"
 	Uncompressed Compression = "uncompressed"
+
+	none Compression = "none" // the property's other word for Uncompressed
 )
 
 // The defaults of [WriterOptions].

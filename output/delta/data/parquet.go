@@ -12,7 +12,6 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	pqschema "github.com/apache/arrow-go/v18/parquet/schema"
-	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
@@ -23,9 +22,15 @@ type encoder struct {
 	codec   compress.Compression
 	level   int
 	compact bool
-	zstd    *zstd.Encoder
+	zstd    *zstd.Encoder  // for Zstd, because the library's keeps more memory
+	other   compress.Codec // for all others but Uncompressed
+	packed  []byte         // scratch of other
 	limits  limits
 	scratch []byte
+
+	// manyFiles says that several files are open at a time: then none keeps memory
+	// beyond its row group.
+	manyFiles bool
 }
 
 func newEncoder(c Compression, e Encodings, l limits) (*encoder, error) {
@@ -37,21 +42,27 @@ func newEncoder(c Compression, e Encodings, l limits) (*encoder, error) {
 	default:
 		return nil, fmt.Errorf("encodings %q: want %s or %s", e, Plain, Compact)
 	}
+	var err error
 	switch c {
-	case "", Zstd:
-		var err error
+	case Zstd:
 		enc.codec, enc.level = compress.Codecs.Zstd, 1
+		// Literals are always entropy coded: most pages of a table are integers, which have
+		// few matches. It makes them a fifth smaller and costs no time.
 		enc.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-			zstd.WithEncoderCRC(false), zstd.WithZeroFrames(true), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20), zstd.WithAllLitEntropyCompression(true))
-		return enc, err
+			zstd.WithAllLitEntropyCompression(true), zstd.WithEncoderCRC(false), zstd.WithZeroFrames(true),
+			zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
 	case Snappy:
 		enc.codec = compress.Codecs.Snappy
-	case Uncompressed:
+		enc.other, err = compress.GetCodec(enc.codec)
+	case Gzip:
+		enc.codec = compress.Codecs.Gzip
+		enc.other, err = compress.GetCodec(enc.codec)
+	case Uncompressed, none:
 		enc.codec = compress.Codecs.Uncompressed
 	default:
-		return nil, fmt.Errorf("compression %q: want %s, %s or %s", c, Zstd, Snappy, Uncompressed)
+		return nil, fmt.Errorf("compression %q: want %s, %s, %s or %s", c, Zstd, Snappy, Gzip, Uncompressed)
 	}
-	return enc, nil
+	return enc, err
 }
 
 // encodingOf is how values of a leaf are encoded that are not in a dictionary.
@@ -70,11 +81,12 @@ func (e *encoder) encodingOf(l *leaf) parquet.Encoding {
 
 // compress appends the compressed body of a page.
 func (e *encoder) compress(dst, body []byte) []byte {
-	switch e.codec {
-	case compress.Codecs.Zstd:
+	switch {
+	case e.zstd != nil:
 		return e.zstd.EncodeAll(body, dst)
-	case compress.Codecs.Snappy:
-		return append(dst, snappy.Encode(nil, body)...)
+	case e.other != nil:
+		bound := e.other.CompressBound(int64(len(body)))
+		return append(dst, e.other.Encode(resize(&e.packed, int(bound)), body)...)
 	default:
 		return append(dst, body...)
 	}

@@ -67,6 +67,9 @@ func formatText(s string) (string, error) {
 	if s == "" {
 		return "", errors.New("the empty string cannot be a partition value, since Delta readers take it for NULL: map it to another value")
 	}
+	if s == hiveNull {
+		return "", fmt.Errorf("%q cannot be a partition value, since it stands for NULL in the name of a directory: map it to another value", s)
+	}
 	return strings.Clone(s), nil
 }
 

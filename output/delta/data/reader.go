@@ -23,6 +23,10 @@ const (
 	readBatchBytes = 8 << 20 // by the average size of a row
 )
 
+// maxPage bounds what a page may claim to be: the length of the largest value that can be
+// read.
+const maxPage = 1 << 30
+
 // ReadFile reads the rows of a data file in batches of bounded size, with the columns
 // named (nil is all of the table, in its order), as [schema.Struct.Arrow] has them.
 //
@@ -139,6 +143,7 @@ func (f *fileReader) open(st Store, path string, size int64) error {
 	props := parquet.NewReaderProperties(f.mem)
 	props.BufferedStreamEnabled = true
 	props.BufferSize = 256 << 10
+	props.MaxCompressedPageSize, props.MaxUncompressedPageSize = maxPage, maxPage
 	f.parquet, err = file.NewParquetReader(io.NewSectionReader(f.object, 0, size), file.WithReadProps(props))
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,6 +104,7 @@ func (w *Writer) setSchema() error {
 	if w.pq, err = fileSchema(w.stored); err != nil {
 		return err
 	}
+	w.enc.manyFiles = len(w.parts) > 0
 	w.stats = statsTree(w.stored, w.leaves, w.o.Stats)
 	w.arranger = arranger{table: w.table, mem: w.o.Allocator}
 	return nil
@@ -232,8 +234,12 @@ func (w *Writer) roll(f *openFile) error {
 			return err
 		}
 	}
-	if _, held := w.Buffered(); held >= w.o.RowGroupBytes {
-		largest := slices.MaxFunc(w.open, func(a, b *openFile) int { return int(a.memory() - b.memory()) })
+	for {
+		_, held := w.Buffered()
+		largest := slices.MaxFunc(w.open, func(a, b *openFile) int { return cmp.Compare(a.memory(), b.memory()) })
+		if held < w.o.RowGroupBytes || largest.buffered == 0 {
+			break
+		}
 		if err := largest.endRowGroup(); err != nil {
 			return err
 		}

@@ -168,7 +168,7 @@ func (f Field) WithComment(comment string) Field {
 
 // SameName tells whether two names are one column's: they are compared ignoring
 // case.
-func SameName(a, b string) bool { return a == b || strings.ToLower(a) == strings.ToLower(b) }
+func SameName(a, b string) bool { return strings.EqualFold(a, b) }
 
 // Index returns the position of the field of that name, ignoring case, or -1.
 func (s *Struct) Index(name string) int {
@@ -228,6 +228,22 @@ func UsesTimestampNTZ(t Type) bool {
 		return slices.ContainsFunc(t.Fields, func(f Field) bool { return UsesTimestampNTZ(f.Type) })
 	default:
 		return t == TimestampNTZ
+	}
+}
+
+// HasNotNull tells whether a column or a part of a struct is not nullable. Spark takes
+// that for an invariant: it does not open a table at writer version 7 that has one and
+// does not list the feature invariants.
+func HasNotNull(t Type) bool {
+	switch t := t.(type) {
+	case *Array:
+		return HasNotNull(t.Element)
+	case *Map:
+		return HasNotNull(t.Key) || HasNotNull(t.Value)
+	case *Struct:
+		return slices.ContainsFunc(t.Fields, func(f Field) bool { return !f.Nullable || HasNotNull(f.Type) })
+	default:
+		return false
 	}
 }
 

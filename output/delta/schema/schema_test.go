@@ -148,6 +148,17 @@ func TestUsesTimestampNTZ(t *testing.T) {
 	}
 }
 
+func TestHasNotNull(t *testing.T) {
+	t.Parallel()
+	nullable := fields(null("a", schema.Long), null("s", fields(null("x", &schema.Array{Element: schema.Long}))))
+	require.False(t, schema.HasNotNull(nullable))
+	for _, typ := range []schema.Type{fields(notNull("x", schema.Long)), &schema.Array{Element: fields(notNull("x", schema.Long))},
+		&schema.Map{Key: schema.Long, Value: fields(notNull("x", schema.Long))}} {
+		require.True(t, schema.HasNotNull(fields(null("a", typ))))
+	}
+	require.True(t, schema.HasNotNull(fields(notNull("a", schema.Long))))
+}
+
 func TestTypesReadLikeSQL(t *testing.T) {
 	t.Parallel()
 	m := &schema.Map{Key: schema.String, Value: &schema.Array{Element: schema.Decimal{Precision: 5, Scale: 1}}, ValueContainsNull: true}

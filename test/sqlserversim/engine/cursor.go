@@ -68,7 +68,6 @@ type Cursor struct {
 	yielded int64
 	hooked  int64 // yielded when the hook is due
 	hooks   *Hooks
-	started bool
 	source  func() (*View, bool) // newest view, for live scans
 }
 

@@ -222,11 +222,11 @@ func (db *Database) publish(change func(*View)) {
 
 // close stops the job, waits for it, and rolls back what is open.
 func (db *Database) close() {
-	db.StopCapture()
-	db.killAll(fail(ErrDatabaseShuttingDown, db.name))
 	db.mu.Lock()
 	db.closed = true
 	db.mu.Unlock()
+	db.StopCapture()
+	db.killAll(fail(ErrDatabaseShuttingDown, db.name))
 }
 
 func (db *Database) killAll(reason error) {

@@ -80,14 +80,15 @@ func (db *Database) EnableTable(ctx context.Context, spec EnableTableSpec) (Enab
 }
 
 func (db *Database) enableTable(ctx context.Context, tx *Tx, spec EnableTableSpec) (EnableResult, error) {
-	t, inst, err := db.planInstance(spec)
+	t, _, err := db.planInstance(spec)
 	if err != nil {
 		return EnableResult{}, err
 	}
 	if err := tx.lockSchema(ctx, t); err != nil {
 		return EnableResult{}, err
 	}
-	if t, inst, err = db.planInstance(spec); err != nil { // things may have changed while we waited
+	t, inst, err := db.planInstance(spec)
+	if err != nil { // things may have changed while we waited
 		return EnableResult{}, err
 	}
 	inst.setObjectID(db.newObjectID())

@@ -233,7 +233,10 @@ func (in *inserter) add(ctx context.Context, values sqltype.Row) error {
 	}
 	db := in.tx.db
 	db.mu.Lock()
-	err := in.checkLOBs(nil, row)
+	err := in.tx.usable()
+	if err == nil {
+		err = in.checkLOBs(nil, row)
+	}
 	if err == nil {
 		err = in.store(ctx, row)
 	}

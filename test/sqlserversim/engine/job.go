@@ -97,18 +97,19 @@ func (db *Database) StartCapture() bool {
 }
 
 // StopCapture stops the capture job and waits for the scan that is going on, which is finished or given up as a whole. It
-// returns false when the job was not running.
+// returns false when the job was not running. A hook that runs inside the job must not call it.
 func (db *Database) StopCapture() bool {
 	db.mu.Lock()
 	stop, done := db.jobs.stop, db.jobs.done
 	db.jobs.stop = nil
 	db.mu.Unlock()
-	if stop == nil {
-		return false
+	if stop != nil {
+		stop()
 	}
-	stop()
-	<-done
-	return true
+	if done != nil {
+		<-done // also for who comes second
+	}
+	return stop != nil
 }
 
 // CaptureRunning tells whether the capture job runs.

@@ -75,9 +75,6 @@ func (t *logTail) commit() lsnKey {
 	return l
 }
 
-// position is the end of the log as an LSN, for backups.
-func (t *logTail) position() LSN { return MakeLSN(t.vlf, t.block, t.slot) }
-
 // The operations of change rows.
 const (
 	opDelete uint8 = 1

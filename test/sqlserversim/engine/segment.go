@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 	"sort"
 
@@ -166,10 +165,6 @@ func (s *segment) position(i int) position {
 }
 
 func (s *segment) seqval(i int) LSN { return LSN(s.seq[i*10 : i*10+10]) }
-
-func (p position) compare(o position) int {
-	return cmp.Or(p.start.Compare(o.start), cmp.Compare(p.command, o.command), p.seq.Compare(o.seq), cmp.Compare(p.op, o.op))
-}
 
 // changeStore is an immutable snapshot of a change table's rows: segments, of which rows below base are cleaned up. Rows have
 // absolute numbers that never change, so that a snapshot of before and one of after a clean-up can be told apart by base.

@@ -377,6 +377,63 @@ func TestKillAndCancel_D(t *testing.T) {
 	})
 }
 
+func TestKillInTheMiddleOfAStatement_ours(t *testing.T) {
+	l, orders := captured(t)
+	l.insert(orders, row(1, "a", 1), row(2, "b", 1))
+	kill := map[string]func(tx *engine.Tx) error{
+		"update": func(tx *engine.Tx) error {
+			_, err := tx.Update(l.ctx(), orders, set(1, everything, func(r sqltype.Row) sqltype.Value {
+				if idIn(2)(r) {
+					tx.Kill(nil)
+				}
+				return sqltype.NVarChar("x")
+			}))
+			return err
+		},
+		"delete": func(tx *engine.Tx) error {
+			_, err := tx.Delete(l.ctx(), orders, engine.DeleteSpec{Match: func(r sqltype.Row) (bool, error) {
+				if idIn(2)(r) {
+					tx.Kill(nil)
+				}
+				return true, nil
+			}})
+			return err
+		},
+		"insert": func(tx *engine.Tx) error {
+			_, err := tx.Insert(l.ctx(), orders, engine.InsertSpec{}, func(yield func(sqltype.Row, error) bool) {
+				if yield(row(3, "c", 1), nil) {
+					tx.Kill(nil)
+					yield(row(4, "d", 1), nil)
+				}
+			})
+			return err
+		},
+	}
+	for name, statement := range kill {
+		tx := l.db.Begin(engine.TxOptions{})
+		requireNumber(t, engine.ErrSessionKilled, statement(tx))
+		require.Equal(t, []string{"1|a|1", "2|b|1"}, l.rows(orders), name)
+		l.update(orders, set(2, everything, to(1))) // nothing is left locked
+	}
+	l.scan()
+	require.Len(t, l.changes("dbo_orders"), 2)
+}
+
+func TestUpdateLockOfAScan_D(t *testing.T) {
+	l := newLab(t)
+	orders := l.create(ordersSpec("orders"))
+	l.insert(orders, row(1, "a", 1), row(2, "b", 1))
+	holder := l.db.Begin(engine.TxOptions{})
+	_, err := readOf(l.ctx(), holder, orders, engine.ScanSpec{Update: true, Upper: engine.Bound{Values: row(1), Inclusive: true}})
+	require.NoError(t, err)
+	other := l.db.Begin(engine.TxOptions{FailAtFirstLock: true})
+	_, err = readOf(l.ctx(), other, orders, engine.ScanSpec{Update: true})
+	requireNumber(t, engine.ErrLockTimeout, err)
+	got, err := readOf(l.ctx(), other, orders, engine.ScanSpec{Update: true, ReadPast: true})
+	require.NoError(t, err)
+	require.Equal(t, []string{"2|b|1"}, got)
+}
+
 func TestReadOnlyDatabase3906_D(t *testing.T) {
 	l := newLab(t)
 	orders := l.create(ordersSpec("orders"))

@@ -127,6 +127,9 @@ func (s *statement) lockRow(ctx context.Context, at *loc) (sqltype.Row, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	for {
+		if err := tx.usable(); err != nil { // killed meanwhile: the undo is over, nothing may be added
+			return nil, err
+		}
 		e := s.t.lookup(at)
 		switch {
 		case e == nil:
@@ -157,6 +160,9 @@ func (s *statement) applyUpdate(ctx context.Context, plan []plannedChange) error
 	db := s.tx.db
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	if err := s.tx.usable(); err != nil {
+		return err
+	}
 	for i := range plan {
 		p := &plan[i]
 		var err error
@@ -295,6 +301,9 @@ func (s *statement) applyDelete(plan []plannedChange) error {
 	db := s.tx.db
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	if err := s.tx.usable(); err != nil {
+		return err
+	}
 	for _, p := range plan {
 		if err := s.logChange(p.before, nil, nil); err != nil {
 			return err

@@ -79,10 +79,6 @@ func fixedKind(k sqltype.Kind) func([]sqltype.Type) sqltype.Type {
 	return fixed(sqltype.Type{Kind: k})
 }
 
-func sameAs(i int) func([]sqltype.Type) sqltype.Type {
-	return func(a []sqltype.Type) sqltype.Type { return a[i] }
-}
-
 // textLike is the type of a function that returns text shaped like its first argument:
 // varchar for varchar and char, nvarchar for the Unicode types.
 func textLike(a []sqltype.Type) sqltype.Type {

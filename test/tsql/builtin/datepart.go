@@ -66,6 +66,7 @@ func ParseDatePart(name string) (DatePart, bool) {
 	return 0, false
 }
 
+// String is the full name of the datepart.
 func (p DatePart) String() string {
 	return [...]string{"year", "quarter", "month", "dayofyear", "day", "week", "weekday", "hour", "minute", "second",
 		"millisecond", "microsecond", "nanosecond", "tzoffset", "iso_week"}[p]

@@ -1,6 +1,7 @@
 package sqltype
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -46,7 +47,7 @@ func ParseType(name string, params ...int) (Type, error) {
 }
 
 // ErrUnknownType tells that a name is no system type.
-var ErrUnknownType = fmt.Errorf("unknown type")
+var ErrUnknownType = errors.New("unknown type")
 
 // TypeParamError tells that the parameters of a type are not allowed or out of
 // range.
