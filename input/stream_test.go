@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +99,20 @@ func newSink() *sink {
 	}
 }
 
+// dice is a seeded source of chance for several goroutines.
+type dice struct {
+	mu  sync.Mutex
+	rng *rand.Rand
+}
+
+func newDice(seed uint64) *dice { return &dice{rng: rand.New(rand.NewPCG(seed, 1))} }
+
+func (d *dice) IntN(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rng.IntN(n)
+}
+
 var errRejected = errors.New("rejected by the test")
 
 func (s *sink) write(batch *mssqlcdc.RecordBatch) error {
@@ -138,7 +153,7 @@ func (s *sink) write(batch *mssqlcdc.RecordBatch) error {
 
 // drain plays the engine: one batch in hand, acknowledgements each from a goroutine
 // of its own and out of order, until the input ends.
-func (r *testRun) drain(ctx context.Context, s *sink, rng *rand.Rand) error {
+func (r *testRun) drain(ctx context.Context, s *sink, rng *dice) error {
 	for {
 		if err := r.Connect(ctx); err != nil {
 			return err
@@ -163,7 +178,7 @@ func (r *testRun) drain(ctx context.Context, s *sink, rng *rand.Rand) error {
 
 // history fills a source with commits of two tables and returns the ids that a
 // complete reader must end up with.
-func history(source *fakeSource, rng *rand.Rand, from, commits int) map[string][]int64 {
+func history(source *fakeSource, rng *dice, from, commits int) map[string][]int64 {
 	want := map[string][]int64{}
 	for n := from; n < from+commits; n++ {
 		name := []string{"a", "b", "elsewhere"}[rng.IntN(3)]
@@ -185,7 +200,7 @@ func TestEveryRowOnceInOrder(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				rng := rand.New(rand.NewPCG(seed, 1))
+				rng := newDice(seed)
 				source, s, res := newFakeSource("a", "b"), newSink(), resources()
 				want := map[string][]int64{}
 				s.reject = func() bool { return rng.IntN(12) == 0 }
@@ -294,7 +309,7 @@ func TestPurgedPositionEndsTheRunOrTheTable(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				source, s, res := newFakeSource("a", "b"), newSink(), resources()
-				rng := rand.New(rand.NewPCG(1, 1))
+				rng := newDice(1)
 				source.commit("a", 2, 1)
 				source.commit("b", 3, 1)
 				config := testConfig(t, boundedYAML+"on_table_error: "+policy+"\n")
@@ -370,7 +385,7 @@ func TestLostConnection(t *testing.T) {
 		source.mu.Lock()
 		down = false
 		source.mu.Unlock()
-		require.ErrorIs(t, run.drain(t.Context(), s, rand.New(rand.NewPCG(1, 1))), service.ErrEndOfInput)
+		require.ErrorIs(t, run.drain(t.Context(), s, newDice(1)), service.ErrEndOfInput)
 		require.Equal(t, []int64{2000}, s.rows[mssqlcdc.TableID{Schema: "dbo", Name: "a"}])
 		require.NoError(t, run.Close(t.Context()))
 	})

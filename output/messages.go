@@ -165,21 +165,22 @@ func (o *deltaOutput) body(m *service.Message) (*mssqlcdc.RecordBatch, []map[str
 			return nil, nil, errors.New("the message is a list of record batches, which archive makes: send each by itself")
 		}
 		if format == mssqlcdc.FormatRecordBatch {
-			return nil, nil, replaced(value)
+			return nil, nil, o.fatal(replaced(value))
 		}
 		return nil, nil, errors.New("the message is a list, want an object: split it with unarchive (format json_array)")
 	case map[string]any:
 		switch {
 		case format == mssqlcdc.FormatRecordBatch:
-			return nil, nil, replaced(value)
+			return nil, nil, o.fatal(replaced(value))
 		case format == mssqlcdc.FormatRows && !o.cfg.atLeastOnce:
-			return nil, nil, errors.New("changes of mssql_cdc came in format: rows, which cannot be written exactly once: " +
-				"set format: record_batch on the input (and wrap row processors in each_row), or accept doubled rows after a restart with delivery: at_least_once")
+			// Trying again cannot help: every message of this configuration is like it.
+			return nil, nil, o.fatal(errors.New("changes of mssql_cdc came in format: rows, which cannot be written exactly once: " +
+				"set format: record_batch on the input (and wrap row processors in each_row), or accept doubled rows after a restart with delivery: at_least_once"))
 		}
 		return nil, []map[string]any{body}, nil
 	}
 	if format == mssqlcdc.FormatRecordBatch {
-		return nil, nil, replaced(value)
+		return nil, nil, o.fatal(replaced(value))
 	}
 	return nil, nil, fmt.Errorf("the message is a %T, want an object", value)
 }

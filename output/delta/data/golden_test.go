@@ -81,7 +81,9 @@ func readGolden(t *testing.T, name string, files, expected map[string][]byte) {
 	slices.SortFunc(rows, slices.Compare[[]string])
 	require.Len(t, rows, len(want))
 	for i := range want {
-		require.Equal(t, want[i], rows[i])
+		if !slices.Equal(want[i], rows[i]) { // require is slow on a million rows
+			require.Equal(t, want[i], rows[i])
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/require"
 
@@ -94,7 +95,7 @@ func cell(arr arrow.Array, i int) string {
 	case *array.FixedSizeBinary:
 		return fmt.Sprintf("%x", a.Value(i))
 	case *array.Decimal128:
-		return a.Value(i).ToString(a.DataType().(*arrow.Decimal128Type).Scale)
+		return decimalText(a.Value(i), int(a.DataType().(*arrow.Decimal128Type).Scale))
 	case *array.Struct:
 		text := "{"
 		for j := range a.NumField() {
@@ -111,6 +112,21 @@ func cell(arr arrow.Array, i int) string {
 	default:
 		return arr.ValueStr(i)
 	}
+}
+
+// decimalText is a decimal in plain notation with all of its digits.
+func decimalText(n decimal128.Num, scale int) string {
+	digits := n.Abs().BigInt().String()
+	if missing := scale + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	if scale > 0 {
+		digits = digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
+	}
+	if n.Sign() < 0 {
+		return "-" + digits
+	}
+	return digits
 }
 
 // retyped is a batch whose only column is taken for another type of the same layout.

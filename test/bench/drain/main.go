@@ -1,0 +1,203 @@
+// Command drain measures how fast a captured backlog becomes committed Delta.
+//
+//	go run ./test/bench/drain [--shape narrow|wide] [--rows N] [--format record_batch|rows] [--json]
+//
+// The simulator and the client are processes of their own, so that each has its own
+// CPU time and memory. The client runs the pipeline with the defaults of
+// rpconnect-mssqlcdc.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/file"
+)
+
+// options are the flags; both children get them, too.
+type options struct {
+	role, shape, format, dsn, dir string
+	rows                          int64
+	rowsPerTxn                    int
+	json                          bool
+}
+
+// result is the line of JSON.
+type result struct {
+	Shape               string  `json:"shape"`
+	Format              string  `json:"format"`
+	Rows                int64   `json:"rows"`
+	RowsPerSecond       float64 `json:"rows_per_second"`
+	MBPerSecond         float64 `json:"mb_per_second"`
+	PeakRSSMB           float64 `json:"peak_rss_mb"`
+	ClientCPUSeconds    float64 `json:"client_cpu_seconds"`
+	SimulatorCPUSeconds float64 `json:"simulator_cpu_seconds"`
+	AllocsPerRow        float64 `json:"allocs_per_row"`
+	DeltaCommits        int64   `json:"delta_commits"`
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.role, "role", "", "internal: simulator or client")
+	flag.StringVar(&o.shape, "shape", "narrow", "narrow (13 columns, about 150 bytes) or wide (1.4 kB)")
+	flag.Int64Var(&o.rows, "rows", 0, "rows of the backlog; 0 is 2,000,000 narrow or 200,000 wide ones")
+	flag.IntVar(&o.rowsPerTxn, "rows-per-txn", 20, "rows of a source transaction")
+	flag.StringVar(&o.format, "format", "record_batch", "record_batch or rows")
+	flag.StringVar(&o.dsn, "dsn", "", "internal: how the client connects")
+	flag.StringVar(&o.dir, "dir", "", "folder for the table; default: a temporary one that is removed")
+	flag.BoolVar(&o.json, "json", false, "print one line of JSON")
+	flag.Parse()
+	if o.rows == 0 {
+		o.rows = map[string]int64{"narrow": 2_000_000, "wide": 200_000}[o.shape]
+	}
+	if err := o.run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "drain:", err)
+		os.Exit(1)
+	}
+}
+
+func (o options) run(ctx context.Context) error {
+	switch o.role {
+	case "simulator":
+		return o.simulate(ctx)
+	case "client":
+		return o.client(ctx)
+	}
+	if o.dir == "" {
+		dir, err := os.MkdirTemp("", "drain-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		o.dir = dir
+	}
+	r, err := o.measure(ctx)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return json.NewEncoder(os.Stdout).Encode(r)
+	}
+	fmt.Printf("%s rows, format %s: %d rows in %d commits\n%.0f rows/s, %.1f MB/s\npeak resident memory of the client %.0f MB\nCPU: client %.1f s, simulator %.1f s\n%.1f allocations per row\n",
+		r.Shape, r.Format, r.Rows, r.DeltaCommits, r.RowsPerSecond, r.MBPerSecond, r.PeakRSSMB, r.ClientCPUSeconds, r.SimulatorCPUSeconds, r.AllocsPerRow)
+	return nil
+}
+
+// measure runs both children and reads the table.
+func (o options) measure(ctx context.Context) (result, error) {
+	sim, err := o.child("simulator")
+	if err != nil {
+		return result{}, err
+	}
+	stdin, err := sim.StdinPipe()
+	if err != nil {
+		return result{}, err
+	}
+	stdout, err := sim.StdoutPipe()
+	if err != nil {
+		return result{}, err
+	}
+	if err := sim.Start(); err != nil {
+		return result{}, fmt.Errorf("starting the simulator: %w", err)
+	}
+	lines := bufio.NewScanner(stdout)
+	var ready simulatorReady
+	if err := readLine(lines, &ready); err != nil {
+		return result{}, fmt.Errorf("waiting for the simulator: %w", err)
+	}
+	o.dsn = ready.DSN
+	client, err := o.child("client")
+	if err != nil {
+		return result{}, err
+	}
+	output, err := client.Output()
+	if err != nil {
+		return result{}, fmt.Errorf("running the client: %w", err)
+	}
+	var drained clientDone
+	if err := json.Unmarshal(output, &drained); err != nil {
+		return result{}, fmt.Errorf("reading what the client measured: %w", err)
+	}
+	if err := stdin.Close(); err != nil {
+		return result{}, err
+	}
+	var used simulatorDone
+	if err := readLine(lines, &used); err != nil {
+		return result{}, fmt.Errorf("reading what the simulator measured: %w", err)
+	}
+	if err := sim.Wait(); err != nil {
+		return result{}, fmt.Errorf("ending the simulator: %w", err)
+	}
+	return o.result(ctx, drained, used, client.ProcessState)
+}
+
+func (o options) result(ctx context.Context, drained clientDone, used simulatorDone, state *os.ProcessState) (result, error) {
+	rows, commits, err := o.committed(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	if rows != o.rows {
+		return result{}, fmt.Errorf("the table has %d rows, the backlog %d", rows, o.rows)
+	}
+	return result{
+		Shape: o.shape, Format: o.format, Rows: rows, DeltaCommits: commits,
+		RowsPerSecond:       float64(rows) / drained.Seconds,
+		MBPerSecond:         float64(used.BytesSent) / 1e6 / drained.Seconds,
+		PeakRSSMB:           peakRSS(state),
+		ClientCPUSeconds:    (state.UserTime() + state.SystemTime()).Seconds(),
+		SimulatorCPUSeconds: used.CPUSeconds,
+		AllocsPerRow:        float64(drained.Allocs) / float64(rows),
+	}, nil
+}
+
+func readLine(lines *bufio.Scanner, into any) error {
+	if !lines.Scan() {
+		if err := lines.Err(); err != nil {
+			return err
+		}
+		return io.ErrUnexpectedEOF
+	}
+	return json.Unmarshal(lines.Bytes(), into)
+}
+
+// child makes this program again in another role.
+func (o options) child(role string) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, "-role", role, "-shape", o.shape, "-rows", fmt.Sprint(o.rows),
+		"-rows-per-txn", fmt.Sprint(o.rowsPerTxn), "-format", o.format, "-dsn", o.dsn, "-dir", o.dir)
+	cmd.Stderr = os.Stderr
+	return cmd, nil
+}
+
+// committed counts the rows of the table by its statistics, and its data commits.
+func (o options) committed(ctx context.Context) (rows, commits int64, err error) {
+	st, err := file.New(filepath.Join(o.dir, "bronze"))
+	if err != nil {
+		return 0, 0, err
+	}
+	table, err := delta.Open(ctx, st, delta.Options{})
+	if err != nil {
+		return 0, 0, err
+	}
+	for commit, err := range table.Commits(ctx, 0) {
+		if err != nil {
+			return 0, 0, err
+		}
+		if commit.Adds > 0 {
+			commits++
+		}
+	}
+	rows, err = table.Snapshot().NumRecords(ctx)
+	return rows, commits, err
+}

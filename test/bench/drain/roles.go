@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	_ "github.com/redpanda-data/benthos/v4/public/components/io"
+	_ "github.com/redpanda-data/benthos/v4/public/components/pure"
+	"github.com/redpanda-data/benthos/v4/public/service"
+
+	_ "github.com/mssqlcdc/rpconnect-mssqlcdc/input"
+	_ "github.com/mssqlcdc/rpconnect-mssqlcdc/output"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/sqlserversim"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/sqlserversim/workload"
+)
+
+// simulatorReady is the first line of the simulator, simulatorDone its last.
+type simulatorReady struct {
+	DSN string `json:"dsn"`
+}
+
+type simulatorDone struct {
+	CPUSeconds float64 `json:"cpu_seconds"`
+	BytesSent  int64   `json:"bytes_sent"`
+}
+
+// clientDone is what the client prints.
+type clientDone struct {
+	Seconds float64 `json:"seconds"`
+	Allocs  uint64  `json:"allocs"`
+}
+
+// simulate fills a backlog and serves it until its standard input closes.
+func (o options) simulate(ctx context.Context) error {
+	sim, err := sqlserversim.Start(sqlserversim.WithCaptureInterval(0))
+	if err != nil {
+		return err
+	}
+	if _, err := workload.Backlog(ctx, sim, workload.Shape(o.shape), o.rows, o.rowsPerTxn); err != nil {
+		return err
+	}
+	runtime.GC()
+	out := json.NewEncoder(os.Stdout)
+	if err := out.Encode(simulatorReady{DSN: sim.DSN()}); err != nil {
+		return err
+	}
+	before := cpuSeconds()
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return err
+	}
+	if err := out.Encode(simulatorDone{CPUSeconds: cpuSeconds() - before, BytesSent: int64(sim.Counters().Sent)}); err != nil {
+		return err
+	}
+	return sim.Close()
+}
+
+const clientYAML = `
+input:
+  mssql_cdc:
+    connection_string: %q
+    tables: [ dbo.* ]
+    run: available_now
+    format: %s
+    checkpoint_cache: position
+output:
+  delta_lake:
+    path: %q
+    app_id: drain
+    delivery: %s
+cache_resources:
+  - label: position
+    atomic_file: {directory: %q}
+pipeline: {threads: 1}
+logger: {level: WARN}
+http: {enabled: false}
+`
+
+// client runs the pipeline with the memory settings of the program.
+func (o options) client(ctx context.Context) error {
+	debug.SetGCPercent(50)
+	delivery := map[string]string{"record_batch": "exactly_once", "rows": "at_least_once"}[o.format]
+	builder := service.NewStreamBuilder()
+	yaml := fmt.Sprintf(clientYAML, o.dsn, o.format, filepath.Join(o.dir, "bronze"), delivery, filepath.Join(o.dir, "position"))
+	if err := builder.SetYAML(yaml); err != nil {
+		return err
+	}
+	stream, err := builder.Build()
+	if err != nil {
+		return err
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	begin := time.Now()
+	if err := stream.Run(ctx); err != nil {
+		return err
+	}
+	took := time.Since(begin)
+	runtime.ReadMemStats(&after)
+	return json.NewEncoder(os.Stdout).Encode(clientDone{Seconds: took.Seconds(), Allocs: after.Mallocs - before.Mallocs})
+}
+
+func cpuSeconds() float64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
+}
+
+// peakRSS is in 10^6 bytes; Linux counts in KiB.
+func peakRSS(state *os.ProcessState) float64 {
+	usage, ok := state.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return float64(usage.Maxrss) * 1024 / 1e6
+}
