@@ -196,7 +196,7 @@ func (c *column) flushPage() error {
 		c.dictPages++
 	case len(c.plain) > 0:
 		page.encoding = c.enc.encodingOf(&c.leaf)
-		body = appendEncoded(body, c.plain, page.encoding, c.width)
+		body = c.enc.delta.append(body, c.plain, page.encoding, c.width)
 	}
 	if len(body) > maxPage {
 		return fmt.Errorf("column %s: a page of %d bytes is too large: no value may have more than %d", c.desc.Path(), len(body), maxPage)

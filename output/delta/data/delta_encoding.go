@@ -10,13 +10,19 @@ import (
 // The delta encodings of Parquet (Encodings.md of the format), from values in plain
 // encoding.
 
-// appendEncoded appends plain values in one of the encodings of encodingOf.
-func appendEncoded(dst, plain []byte, encoding parquet.Encoding, width int) []byte {
+// deltaEncoder is scratch memory for the delta encodings.
+type deltaEncoder struct {
+	ints, prefixes, lengths []int64
+	suffixes                []byte
+}
+
+// append appends plain values in one of the encodings of encodingOf.
+func (e *deltaEncoder) append(dst, plain []byte, encoding parquet.Encoding, width int) []byte {
 	switch encoding {
 	case parquet.Encodings.DeltaBinaryPacked:
-		return appendDeltaInts(dst, plain, width)
+		return e.appendInts(dst, plain, width)
 	case parquet.Encodings.DeltaByteArray:
-		return appendDeltaBytes(dst, plain)
+		return e.appendBytes(dst, plain)
 	default:
 		return append(dst, plain...)
 	}
@@ -28,9 +34,9 @@ const (
 	deltaMiniblock = deltaBlock / deltaMinis
 )
 
-// appendDeltaInts appends integers of width 4 or 8 as DELTA_BINARY_PACKED.
-func appendDeltaInts(dst, plain []byte, width int) []byte {
-	values := make([]int64, 0, len(plain)/width)
+// appendInts appends integers of width 4 or 8 as DELTA_BINARY_PACKED.
+func (e *deltaEncoder) appendInts(dst, plain []byte, width int) []byte {
+	values := e.ints[:0]
 	for ; len(plain) >= width; plain = plain[width:] {
 		if width == 4 {
 			values = append(values, int64(int32(binary.LittleEndian.Uint32(plain))))
@@ -38,6 +44,7 @@ func appendDeltaInts(dst, plain []byte, width int) []byte {
 			values = append(values, int64(binary.LittleEndian.Uint64(plain)))
 		}
 	}
+	e.ints = values
 	return appendDeltaPacked(dst, values, width)
 }
 
@@ -111,11 +118,10 @@ func appendPacked64(dst []byte, values *[deltaMiniblock]uint64, width int) []byt
 	return dst
 }
 
-// appendDeltaBytes appends byte arrays as DELTA_BYTE_ARRAY: the length that each value
+// appendBytes appends byte arrays as DELTA_BYTE_ARRAY: the length that each value
 // has in common with the one before, and what follows.
-func appendDeltaBytes(dst, plain []byte) []byte {
-	var prefixes, lengths []int64
-	suffixes := make([]byte, 0, len(plain))
+func (e *deltaEncoder) appendBytes(dst, plain []byte) []byte {
+	prefixes, lengths, suffixes := e.prefixes[:0], e.lengths[:0], e.suffixes[:0]
 	var last []byte
 	for len(plain) > 0 {
 		n := binary.LittleEndian.Uint32(plain)
@@ -127,6 +133,7 @@ func appendDeltaBytes(dst, plain []byte) []byte {
 		suffixes = append(suffixes, v[common:]...)
 		last = v
 	}
+	e.prefixes, e.lengths, e.suffixes = prefixes, lengths, suffixes
 	dst = appendDeltaPacked(dst, prefixes, 4)
 	dst = appendDeltaPacked(dst, lengths, 4)
 	return append(dst, suffixes...)

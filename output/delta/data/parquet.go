@@ -27,6 +27,7 @@ type encoder struct {
 	packed  []byte         // scratch of other
 	limits  limits
 	scratch []byte
+	delta   deltaEncoder
 
 	// manyFiles says that several files are open at a time: then none keeps memory
 	// beyond its row group.
