@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes every target of the project for a while each: test/fuzz.sh 3s
+# Fuzzes every target of the project for a while each: test/fuzz.sh 10s, or for a number of inputs: test/fuzz.sh 2000x
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for_each=${1:-10s}
