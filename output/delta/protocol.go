@@ -37,6 +37,11 @@ func neededFeatures(sc *schema.Struct, properties map[string]string) ([]string, 
 	if schema.UsesTimestampNTZ(sc) {
 		out = append(out, FeatureTimestampNTZ)
 	}
+	if schema.HasNotNull(sc) {
+		// At writer 7 Spark refuses to open a table with a NOT NULL column that
+		// does not list it; at writer 2 it is implied.
+		out = append(out, FeatureInvariants)
+	}
 	for name := range properties {
 		feature, known := propertyFeature(name)
 		switch {
