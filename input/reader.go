@@ -91,7 +91,7 @@ func (r *reader) connect(ctx context.Context) (err error) {
 			err = errors.Join(err, source.Close())
 		}
 	}()
-	setup := setup{config: r.config, source: source, store: r.store, warn: r.log.Warnf}
+	setup := setup{config: r.config, source: source, store: r.store}
 	tables, err := r.openTables(ctx, setup)
 	if err != nil {
 		return err
@@ -290,7 +290,7 @@ func (r *reader) ConnectionTest(ctx context.Context) service.ConnectionTestResul
 }
 
 func (r *reader) testTables(ctx context.Context, source source) error {
-	setup := setup{config: r.config, source: source, store: r.store, warn: r.log.Warnf}
+	setup := setup{config: r.config, source: source, store: r.store}
 	all, err := setup.find(ctx)
 	if err != nil {
 		return err

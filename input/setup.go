@@ -23,7 +23,6 @@ type setup struct {
 	config config
 	source source
 	store  *checkpoint.Store
-	warn   func(format string, args ...any)
 }
 
 // found is a table with its capture instances, oldest first.

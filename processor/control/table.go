@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -172,18 +173,8 @@ func (t *Table) All(ctx context.Context) ([]Verdict, error) {
 			all = append(all, v)
 		}
 	}
-	slices.SortFunc(all, func(a, b Verdict) int { return compareText(a.Target, b.Target) })
+	slices.SortFunc(all, func(a, b Verdict) int { return strings.Compare(a.Target, b.Target) })
 	return all, nil
-}
-
-func compareText(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // found is where a target's row lies.
