@@ -28,6 +28,7 @@ type options struct {
 	rows                          int64
 	rowsPerTxn                    int
 	json                          bool
+	profile                       string
 }
 
 // result is the line of JSON.
@@ -53,6 +54,7 @@ func main() {
 	flag.StringVar(&o.format, "format", "record_batch", "record_batch or rows")
 	flag.StringVar(&o.dsn, "dsn", "", "internal: how the client connects")
 	flag.StringVar(&o.dir, "dir", "", "folder for the table; default: a temporary one that is removed")
+	flag.StringVar(&o.profile, "cpuprofile", "", "file for a CPU profile of the client")
 	flag.BoolVar(&o.json, "json", false, "print one line of JSON")
 	flag.Parse()
 	if o.rows == 0 {
@@ -175,7 +177,7 @@ func (o options) child(role string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	cmd := exec.Command(program, "-role", role, "-shape", o.shape, "-rows", fmt.Sprint(o.rows),
-		"-rows-per-txn", fmt.Sprint(o.rowsPerTxn), "-format", o.format, "-dsn", o.dsn, "-dir", o.dir)
+		"-rows-per-txn", fmt.Sprint(o.rowsPerTxn), "-format", o.format, "-dsn", o.dsn, "-dir", o.dir, "-cpuprofile", o.profile)
 	cmd.Stderr = os.Stderr
 	return cmd, nil
 }
