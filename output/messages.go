@@ -14,19 +14,22 @@ import (
 // job is what is written at one go: one record batch, or the rows of one table
 // and batch key.
 type job struct {
-	path, appID string
-	indexes     []int // of the messages
-	messages    service.MessageBatch
+	destination
+	indexes  []int // of the messages
+	messages service.MessageBatch
 
 	record *mssqlcdc.RecordBatch // nil for rows
 	rows   []map[string]any
 	key    *int64 // batch key of the rows, nil for none
 }
 
+// destination is the table that a message goes to, and who writes it.
+type destination struct{ path, appID string }
+
 // failures are the errors of a batch by message.
 type failures struct {
 	byIndex map[int]error
-	byTable map[string]error
+	byTable map[destination]error
 }
 
 func (f *failures) fail(index int, err error) { f.byIndex[index] = err }
@@ -42,18 +45,16 @@ func (f *failures) add(j job, err error) {
 	for _, index := range j.indexes {
 		f.byIndex[index] = err
 	}
-	f.byTable[j.table()] = err
+	f.byTable[j.destination] = err
 }
 
 // before is the error of an earlier message of the same table.
 func (f *failures) before(j job) error {
-	if err, ok := f.byTable[j.table()]; ok {
+	if err, ok := f.byTable[j.destination]; ok {
 		return fmt.Errorf("an earlier message of table %s was not written: %w", j.path, err)
 	}
 	return nil
 }
-
-func (j job) table() string { return j.appID + "@" + j.path }
 
 // error is what WriteBatch returns: the messages that failed, and only they.
 func (f *failures) error(batch service.MessageBatch) error {
@@ -77,62 +78,91 @@ func (f *failures) error(batch service.MessageBatch) error {
 }
 
 // sort makes the jobs of a batch: record batches one by one, rows together by
-// table, in the order of their first message.
+// table and batch key, in the order of their first message.
 func (o *deltaOutput) sort(batch service.MessageBatch) ([]job, *failures) {
-	failed := &failures{byIndex: map[int]error{}, byTable: map[string]error{}}
+	failed := &failures{byIndex: map[int]error{}, byTable: map[destination]error{}}
+	names := o.namesOf(batch)
 	var jobs []job
+	together := map[group]int{} // index of the job that rows join
 	for i, m := range batch {
-		j, err := o.jobOf(batch, i)
+		j, err := o.jobOf(m, i, names)
 		if err != nil {
 			failed.fail(i, err)
 			continue
 		}
 		j.indexes, j.messages = []int{i}, service.MessageBatch{m}
 		if j.record == nil {
-			at := slices.IndexFunc(jobs, j.joins)
-			if at >= 0 {
-				jobs[at].rows = append(jobs[at].rows, j.rows...)
-				jobs[at].indexes = append(jobs[at].indexes, i)
-				jobs[at].messages = append(jobs[at].messages, m)
+			at, ok := together[j.group()]
+			if ok {
+				jobs[at].add(j)
 				continue
 			}
+			together[j.group()] = len(jobs)
 		}
 		jobs = append(jobs, j)
 	}
 	return jobs, failed
 }
 
-// joins tells whether rows go into the commit of an earlier job.
-func (j job) joins(earlier job) bool {
-	sameKey := j.key == nil && earlier.key == nil || j.key != nil && earlier.key != nil && *j.key == *earlier.key
-	return earlier.record == nil && earlier.table() == j.table() && sameKey
+// group is what rows of one commit have in common.
+type group struct {
+	destination
+	keyed bool
+	key   int64
 }
 
-func (o *deltaOutput) jobOf(batch service.MessageBatch, i int) (j job, err error) {
-	j.record, j.rows, err = o.body(batch[i])
+func (j job) group() group {
+	if j.key == nil {
+		return group{destination: j.destination}
+	}
+	return group{destination: j.destination, keyed: true, key: *j.key}
+}
+
+// add takes the rows of another job in.
+func (j *job) add(other job) {
+	j.rows = append(j.rows, other.rows...)
+	j.indexes = append(j.indexes, other.indexes...)
+	j.messages = append(j.messages, other.messages...)
+}
+
+// names evaluates the fields with interpolations for the messages of one batch.
+type names struct {
+	path, appID, batchKey *service.MessageBatchInterpolationExecutor
+}
+
+func (o *deltaOutput) namesOf(batch service.MessageBatch) names {
+	n := names{path: batch.InterpolationExecutor(o.cfg.path), appID: batch.InterpolationExecutor(o.cfg.appID)}
+	if o.cfg.batchKey != nil {
+		n.batchKey = batch.InterpolationExecutor(o.cfg.batchKey)
+	}
+	return n
+}
+
+func (o *deltaOutput) jobOf(m *service.Message, i int, names names) (j job, err error) {
+	j.record, j.rows, err = o.body(m)
 	if err != nil {
 		return job{}, err
 	}
-	if j.path, err = batch.TryInterpolatedString(i, o.cfg.path); err != nil {
+	if j.path, err = names.path.TryString(i); err != nil {
 		return job{}, fmt.Errorf("path: %w", err)
 	}
 	if j.path == "" {
 		return job{}, errors.New("path is empty for this message")
 	}
-	if j.appID, err = batch.TryInterpolatedString(i, o.cfg.appID); err != nil {
+	if j.appID, err = names.appID.TryString(i); err != nil {
 		return job{}, fmt.Errorf("app_id: %w", err)
 	}
 	switch {
 	case j.record != nil && j.appID == "":
 		return job{}, errors.New("record batches need the field app_id: a name for this writer that stays the same for the life of the table, for example app_id: orders-pipeline")
-	case j.record == nil && o.cfg.batchKey != nil:
-		j.key, err = o.batchKey(batch, i)
+	case j.record == nil && names.batchKey != nil:
+		j.key, err = names.key(i)
 	}
 	return j, err
 }
 
-func (o *deltaOutput) batchKey(batch service.MessageBatch, i int) (*int64, error) {
-	text, err := batch.TryInterpolatedString(i, o.cfg.batchKey)
+func (n names) key(i int) (*int64, error) {
+	text, err := n.batchKey.TryString(i)
 	if err != nil {
 		return nil, fmt.Errorf("batch_key: %w", err)
 	}
