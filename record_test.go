@@ -2,6 +2,7 @@ package mssqlcdc_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -248,4 +249,21 @@ func TestRunState(t *testing.T) {
 	<-s.Stopping()
 	<-s.Failed()
 	require.ErrorContains(t, s.Err(), "isolated\nfatal")
+}
+
+func TestRunStateFailTable(t *testing.T) {
+	t.Parallel()
+	orders := mssqlcdc.TableID{Schema: "dbo", Name: "orders"}
+	s := mssqlcdc.NewRunState()
+	s.OwnTables(func(table mssqlcdc.TableID, _ error) bool { return table == orders })
+	s.FailTable(orders, errors.New("another schema"))
+	select {
+	case <-s.Stopping():
+		t.Fatal("a table that is left out must not stop the stream")
+	default:
+	}
+	require.ErrorContains(t, s.Err(), "table dbo.orders was left out: another schema")
+	s.FailTable(mssqlcdc.TableID{Schema: "dbo", Name: "lines"}, errors.New("another writer"))
+	<-s.Failed()
+	require.ErrorContains(t, s.Err(), "another writer")
 }

@@ -2,6 +2,8 @@ package mssqlcdc
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -22,7 +24,13 @@ type RunState struct {
 	stopping chan struct{}
 	fatal    chan struct{}
 	errs     []error
+	owners   []TableOwner
 }
+
+// TableOwner decides about a table of the source that an output cannot write:
+// true is that the table is left out and the stream goes on without it. It is
+// called from any goroutine and must not block.
+type TableOwner func(TableID, error) bool
 
 // NewRunState makes the state of a stream that runs.
 func NewRunState() *RunState {
@@ -64,6 +72,28 @@ func (s *RunState) Report(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.errs = append(s.errs, err)
+}
+
+// OwnTables registers who decides when an output cannot write a table.
+func (s *RunState) OwnTables(owner TableOwner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owners = append(s.owners, owner)
+}
+
+// FailTable records a condition that one table cannot go on from. It is Report if
+// an owner leaves the table out, and Fail otherwise.
+func (s *RunState) FailTable(table TableID, err error) {
+	s.mu.Lock()
+	owners := slices.Clone(s.owners)
+	s.mu.Unlock()
+	for _, leaveOut := range owners {
+		if leaveOut(table, err) {
+			s.Report(fmt.Errorf("table %s was left out: %w", table, err))
+			return
+		}
+	}
+	s.Fail(err)
 }
 
 // Failed is closed once Fail was called.

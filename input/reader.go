@@ -25,6 +25,8 @@ type reader struct {
 	state   *mssqlcdc.RunState // nil outside rpconnect-mssqlcdc
 
 	attempts atomic.Int64
+	refused  refused
+	owning   sync.Once
 
 	mu     sync.Mutex
 	source source
@@ -82,6 +84,9 @@ func (r *reader) retryable(err error) bool {
 }
 
 func (r *reader) connect(ctx context.Context) (err error) {
+	if r.state != nil && r.config.onTableError == onErrorIsolate {
+		r.owning.Do(func() { r.state.OwnTables(r.refused.add) })
+	}
 	source, err := r.open(ctx, r.config.server)
 	if err != nil {
 		return fmt.Errorf("connecting to SQL Server: %w", err)
@@ -101,7 +106,7 @@ func (r *reader) connect(ctx context.Context) (err error) {
 		config: r.config, source: source, setup: setup, log: r.log, metrics: r.metrics,
 		fatal: r.fail, report: r.report,
 		tables: tables, flight: newFlight(r.config.checkpointLimit),
-		attempts: &r.attempts, nacked: make(chan error, 1), out: make(chan delivery),
+		attempts: &r.attempts, nacked: make(chan error, 1), refused: &r.refused, out: make(chan delivery),
 	}
 	r.stream.start(r.ctx)
 	return nil
@@ -119,6 +124,7 @@ func (r *reader) openTables(ctx context.Context, setup setup) ([]*table, error) 
 	for _, f := range all {
 		t, err := setup.open(ctx, f, r.config.start)
 		if err == nil {
+			r.refused.own(f.table)
 			tables = append(tables, t)
 			continue
 		}

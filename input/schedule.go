@@ -331,16 +331,8 @@ func (s *scheduler) tableFailed(t *table, err error) error {
 	if s.config.onTableError != onErrorIsolate {
 		return err
 	}
-	t.isolated, t.moved = true, false
-	s.metrics.failed.Incr(1, t.id.String())
-	s.log.Errorf("Table %s is left out from here on: %v", t.id, err)
 	s.report(fmt.Errorf("table %s was left out: %w", t.id, err))
-	for _, other := range s.tables {
-		if !other.isolated {
-			return nil
-		}
-	}
-	return fmt.Errorf("no table is left: %w", err)
+	return s.leaveOut(t, err)
 }
 
 // complete tells whether a bounded run has read all it was to read.
@@ -406,6 +398,7 @@ func (s *scheduler) findMore(ctx context.Context) error {
 		t, err := s.setup.open(ctx, f, startFrom{kind: startEarliest})
 		switch {
 		case err == nil:
+			s.refused.own(f.table)
 			s.tables = append(s.tables, t)
 			s.log.Infof("Table %s was found and is read from %s on", t.id, t.sent)
 		case notReady(err), sqlserver.Classify(err) == sqlserver.Transient:

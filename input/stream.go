@@ -37,6 +37,7 @@ type stream struct {
 	flight   *flight
 	attempts *atomic.Int64 // windows read so far, over all streams of the input
 	nacked   chan error    // holds the first nack of an epoch
+	refused  *refused      // tables that an output cannot write
 
 	out  chan delivery // closed when nothing follows
 	stop context.CancelFunc
@@ -93,6 +94,9 @@ func (s *stream) run(ctx context.Context) error {
 		s.log.Warnf("Sending again from the last acknowledged position in %s: %v", pause, err)
 		for _, t := range s.tables {
 			t.rewind()
+		}
+		if err := s.leaveOutRefused(); err != nil {
+			return err
 		}
 		if !wait(ctx.Done(), pause) {
 			return ctx.Err()

@@ -90,6 +90,7 @@ type sink struct {
 	attempt  map[mssqlcdc.TableID]int64
 	rows     map[mssqlcdc.TableID][]int64
 	reject   func() bool
+	refuse   func(mssqlcdc.TableID) error // what cannot be cured
 }
 
 func newSink() *sink {
@@ -119,6 +120,11 @@ func (s *sink) write(batch *mssqlcdc.RecordBatch) error {
 	e := batch.Envelope()
 	if s.reject() {
 		return errRejected
+	}
+	if s.refuse != nil {
+		if err := s.refuse(e.Table); err != nil {
+			return err
+		}
 	}
 	if e.Part == 0 {
 		s.staged[e.Table], s.next[e.Table], s.attempt[e.Table] = nil, 0, e.Attempt
@@ -154,6 +160,8 @@ func (s *sink) write(batch *mssqlcdc.RecordBatch) error {
 // drain plays the engine: one batch in hand, acknowledgements each from a goroutine
 // of its own and out of order, until the input ends.
 func (r *testRun) drain(ctx context.Context, s *sink, rng *dice) error {
+	var acks sync.WaitGroup
+	defer acks.Wait()
 	for {
 		if err := r.Connect(ctx); err != nil {
 			return err
@@ -167,12 +175,12 @@ func (r *testRun) drain(ctx context.Context, s *sink, rng *dice) error {
 		}
 		result := s.write(recordIn(batch[0]))
 		delay := time.Duration(rng.IntN(3)) * time.Millisecond
-		go func() {
+		acks.Go(func() {
 			time.Sleep(delay) // the engine's goroutines settle in any order
 			if err := ack(ctx, result); err != nil {
 				panic(err)
 			}
-		}()
+		})
 	}
 }
 
@@ -330,6 +338,41 @@ func TestPurgedPositionEndsTheRunOrTheTable(t *testing.T) {
 				require.Equal(t, []int64{2000}, s.rows[mssqlcdc.TableID{Schema: "dbo", Name: "a"}], "nothing after the gap was delivered")
 				if policy == onErrorIsolate {
 					require.Equal(t, []int64{3000, 11000}, s.rows[mssqlcdc.TableID{Schema: "dbo", Name: "b"}])
+				}
+			})
+		})
+	}
+}
+
+// A table that the output cannot write ends the run, or only itself.
+func TestRefusedTableEndsTheRunOrTheTable(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []string{onErrorStop, onErrorIsolate} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				source, s := newFakeSource("a", "b"), newSink()
+				a, b := mssqlcdc.TableID{Schema: "dbo", Name: "a"}, mssqlcdc.TableID{Schema: "dbo", Name: "b"}
+				for i := range 6 {
+					source.commit("a", 2+2*i, 1)
+					source.commit("b", 3+2*i, 1)
+				}
+				run := newTestRun(testConfig(t, boundedYAML+"on_table_error: "+policy+"\n"), resources(), source)
+				schema := errors.New("the table has another schema")
+				s.refuse = func(table mssqlcdc.TableID) error {
+					if table != a || len(s.rows[a]) == 0 {
+						return nil
+					}
+					run.state.FailTable(table, schema)
+					return schema
+				}
+				require.ErrorIs(t, run.drain(t.Context(), s, newDice(1)), service.ErrEndOfInput)
+				require.NoError(t, run.Close(t.Context()))
+				require.ErrorIs(t, run.state.Err(), schema)
+				require.Less(t, len(s.rows[a]), 6)
+				if policy == onErrorIsolate {
+					require.ErrorContains(t, run.state.Err(), "table dbo.a was left out")
+					require.Equal(t, []int64{3000, 5000, 7000, 9000, 11000, 13000}, s.rows[b])
 				}
 			})
 		})

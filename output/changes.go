@@ -72,12 +72,12 @@ func (o *deltaOutput) writeRecord(ctx context.Context, j job) error {
 			return err
 		})
 		if e.refused.lasting(env, err) {
-			return o.fatal(fmt.Errorf("refused %d times: %w", maxRefusals, err))
+			return o.fatalFor(env.Table, fmt.Errorf("refused %d times: %w", maxRefusals, err))
 		}
 	}
 	switch {
 	case err != nil && ctx.Err() == nil && bronze.Decide(err) == bronze.Stop:
-		return o.fatal(err)
+		return o.fatalFor(env.Table, err)
 	case err != nil:
 		return err
 	}

@@ -39,14 +39,14 @@ type deltaOutput struct {
 	tables    *router
 	facts     *facts.Writer // nil without facts_path
 
-	failure string // text of the last fatal error
+	failures map[string]bool // texts of the fatal errors so far
 
 	stopFlusher context.CancelFunc
 	flusher     sync.WaitGroup
 }
 
 func newOutput(cfg config, res *service.Resources, opts options) *deltaOutput {
-	o := &deltaOutput{cfg: cfg, opts: opts, res: res, log: res.Logger(), metrics: newMetrics(res.Metrics())}
+	o := &deltaOutput{cfg: cfg, opts: opts, res: res, log: res.Logger(), metrics: newMetrics(res.Metrics()), failures: map[string]bool{}}
 	o.tables = newRouter(cfg.maxOpenTables, o.openTable)
 	return o
 }
@@ -196,13 +196,23 @@ func (o *deltaOutput) stopping() <-chan struct{} {
 // fatal ends the run over an error that nothing here can make pass, and returns
 // it. Where no run state is, it is the write's error alone, again and again.
 func (o *deltaOutput) fatal(err error) error {
-	if o.failure == err.Error() {
+	return o.fail(err, func(state *mssqlcdc.RunState, err error) { state.Fail(err) })
+}
+
+// fatalFor is fatal for one table of the source: the input decides whether the
+// others go on.
+func (o *deltaOutput) fatalFor(table mssqlcdc.TableID, err error) error {
+	return o.fail(err, func(state *mssqlcdc.RunState, err error) { state.FailTable(table, err) })
+}
+
+func (o *deltaOutput) fail(err error, tell func(*mssqlcdc.RunState, error)) error {
+	if o.failures[err.Error()] {
 		return err // said before: somebody goes on trying
 	}
-	o.failure = err.Error()
+	o.failures[err.Error()] = true
 	o.log.With("error", err).Error("The output cannot go on")
 	if state := o.runState(); state != nil {
-		state.Fail(fmt.Errorf("delta_lake: %w", err))
+		tell(state, fmt.Errorf("delta_lake: %w", err))
 	}
 	return err
 }
