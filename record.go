@@ -75,15 +75,17 @@ type Envelope struct {
 	Instance         string        `json:"capture_instance"`
 	Generation       int           `json:"generation"`
 	Window           Window        `json:"window"`
-	Attempt          int64         `json:"attempt"`            // differs between two reads of a window: parts of two attempts never belong together
-	Part             int           `json:"part"`               // 0, 1, 2 … within the window
-	Last             bool          `json:"last"`               // the window is complete with this part
-	PrevDataLSN      LSN           `json:"prev_data_lsn"`      // end of this table's window with rows before this one
-	CompleteFrom     LSN           `json:"complete_from"`      // no commit at or below it is promised; zero if the stream began with the instance
-	CompleteFromTime time.Time     `json:"complete_from_time"` // its commit time in UTC; zero if unknown or none
-	Filtered         int64         `json:"filtered,omitempty"` // rows that each_row took out of this part
-	Metrics          WindowMetrics `json:"metrics"`            // on the last part
-	Events           []Fact        `json:"events,omitempty"`   // events of the window, on the last part
+	Attempt          int64         `json:"attempt"`                  // differs between two reads of a window: parts of two attempts never belong together
+	Part             int           `json:"part"`                     // 0, 1, 2 … within the window
+	Last             bool          `json:"last"`                     // the window is complete with this part
+	PrevDataLSN      LSN           `json:"prev_data_lsn"`            // end of this table's window with rows before this one
+	CompleteFrom     LSN           `json:"complete_from"`            // no commit at or below it is promised; zero if the stream began with the instance
+	CompleteFromTime time.Time     `json:"complete_from_time"`       // its commit time in UTC; zero if unknown or none
+	Chunk            *Chunk        `json:"snapshot_chunk,omitempty"` // the rows are those of a snapshot; the window is then empty and ends at the rows' LSN
+	OpenSnapshot     LSN           `json:"open_snapshot"`            // a snapshot of the table that is not complete yet; zero if none is
+	Filtered         int64         `json:"filtered,omitempty"`       // rows that each_row took out of this part
+	Metrics          WindowMetrics `json:"metrics"`                  // on the last part
+	Events           []Fact        `json:"events,omitempty"`         // events of the window, on the last part
 	Warnings         []string      `json:"warnings,omitempty"`
 }
 
@@ -129,13 +131,23 @@ func NewRecordBatch(envelope Envelope, record arrow.RecordBatch) (*RecordBatch, 
 	if envelope.Version != EnvelopeVersion {
 		return nil, fmt.Errorf("record batch of %s: envelope version %d, want %d", envelope.Table, envelope.Version, EnvelopeVersion)
 	}
-	if err := envelope.Window.Validate(); err != nil {
+	if err := envelope.validate(); err != nil {
 		return nil, fmt.Errorf("record batch of %s: %w", envelope.Table, err)
 	}
 	if err := checkLayout(record.Schema()); err != nil {
 		return nil, fmt.Errorf("record batch of %s: %w", envelope.Table, err)
 	}
 	return &RecordBatch{envelope: envelope, record: record, marks: &markSet{bySink: map[string]Mark{}}}, nil
+}
+
+func (e Envelope) validate() error {
+	if err := e.Window.Validate(); err != nil || e.Chunk == nil {
+		return err
+	}
+	if e.Window.Start != e.Chunk.Stamp || e.Window.End != e.Chunk.Stamp {
+		return fmt.Errorf("%s was read at %s, its window is %s", e.Chunk, e.Chunk.Stamp, e.Window)
+	}
+	return e.Chunk.Validate()
 }
 
 func checkLayout(schema *arrow.Schema) error {
@@ -223,12 +235,14 @@ func (b *RecordBatch) MarshalJSON() ([]byte, error) {
 
 // String is one line without data.
 func (b *RecordBatch) String() string {
-	last := ""
+	last, of := "", "window "+b.envelope.Window.String()
 	if b.envelope.Last {
 		last = ", last"
 	}
-	return fmt.Sprintf("record batch of %s: window %s part %d%s, %d rows",
-		b.envelope.Table, b.envelope.Window, b.envelope.Part, last, b.NumRows())
+	if chunk := b.envelope.Chunk; chunk != nil {
+		of = chunk.String()
+	}
+	return fmt.Sprintf("record batch of %s: %s part %d%s, %d rows", b.envelope.Table, of, b.envelope.Part, last, b.NumRows())
 }
 
 // Format keeps every verb to the one line of String: a log of the message must

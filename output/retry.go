@@ -68,7 +68,7 @@ const maxRefusals = 3
 // begin of its window, as a broker does.
 type refusals struct {
 	accepted bool // a part was written since the table was opened
-	window   mssqlcdc.LSN
+	place    place
 	attempt  int64
 	part     int
 	count    int
@@ -79,15 +79,29 @@ type refusals struct {
 func (r *refusals) lasting(env mssqlcdc.Envelope, err error) bool {
 	var gap *bronze.GapError
 	var order *bronze.OrderError
-	isGap, isOrder := errors.As(err, &gap), errors.As(err, &order)
+	var chunkGap *bronze.ChunkGapError
+	isGap, isOrder := errors.As(err, &gap) || errors.As(err, &chunkGap), errors.As(err, &order)
 	if !isGap && !isOrder {
 		*r = refusals{accepted: r.accepted || err == nil}
 		return false
 	}
-	same := r.count > 0 && r.window == env.Window.Start && r.part == env.Part && (isGap || r.attempt == env.Attempt)
+	same := r.count > 0 && r.place == placeOf(env) && r.part == env.Part && (isGap || r.attempt == env.Attempt)
 	if !same {
-		*r = refusals{accepted: r.accepted, window: env.Window.Start, attempt: env.Attempt, part: env.Part}
+		*r = refusals{accepted: r.accepted, place: placeOf(env), attempt: env.Attempt, part: env.Part}
 	}
 	r.count++
 	return r.count >= maxRefusals && (isOrder || !r.accepted)
+}
+
+// place is a window, or a chunk of a snapshot, whenever it is read.
+type place struct {
+	from  mssqlcdc.LSN // start of the window, or the snapshot
+	chunk int64        // -1 of a window
+}
+
+func placeOf(env mssqlcdc.Envelope) place {
+	if env.Chunk != nil {
+		return place{from: env.Chunk.Snapshot, chunk: env.Chunk.Number}
+	}
+	return place{from: env.Window.Start, chunk: -1}
 }

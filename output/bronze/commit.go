@@ -98,7 +98,7 @@ func (t *Table) change(adds []action.Add) delta.Change {
 			"numAddedFiles": int64(len(adds)), "numRemovedFiles": 0, "numOutputRows": w.tally.rows, "numOutputBytes": bytes,
 		},
 		Fenced:      &delta.Txn{AppID: t.cfg.AppID, Version: batchID},
-		Marks:       marks(t.cfg.AppID, w.env.Window.End),
+		Marks:       t.marksOf(w.env),
 		Add:         adds,
 		Metadata:    metadata,
 		BlindAppend: true,
@@ -176,7 +176,7 @@ func (t *Table) commit(ctx context.Context) (Result, error) {
 		Window: p.fact, Events: p.events, Columns: w.columns,
 		Rows: w.tally.rows, Files: int64(len(p.adds)), Bytes: p.change.Metrics["numOutputBytes"], Trimmed: w.trimmed(),
 	}
-	t.position, t.hasPosition = w.env.Window.End, true
+	t.position, t.hasPosition = t.reached(w.env), true
 	t.batchID++
 	t.win, t.adopted = nil, nil
 	return result, nil

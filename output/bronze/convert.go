@@ -23,8 +23,9 @@ type converter struct {
 	hex    [256]uint16 // two digits of each byte, as they lie in memory
 
 	// The layout of the last record.
-	from   *arrow.Schema
-	fields *arrow.Schema
+	from     *arrow.Schema
+	snapshot bool
+	fields   *arrow.Schema
 
 	// Scratch memory: texts of the two LSN columns, offsets of texts of one
 	// length, dates, and the indices of dictionaries of one entry, all zero.
@@ -38,9 +39,22 @@ type converter struct {
 	// that the encoder looks their entry up once.
 	instance     arrow.Array
 	instanceName string
-	batch        arrow.Array
-	batchID      int32
-	batchIDKnown bool
+	batch, chunk entry
+}
+
+// entry is a dictionary of one number.
+type entry struct {
+	array arrow.Array // nil at first
+	value int32
+}
+
+func (e *entry) of(value int32) arrow.Array {
+	if e.array == nil || e.value != value {
+		e.value = value
+		e.array = array.NewInt32Data(array.NewData(arrow.PrimitiveTypes.Int32, 1,
+			[]*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes([]int32{value}))}, nil, 0, 0))
+	}
+	return e.array
 }
 
 func newConverter(byDate bool) *converter {
@@ -52,9 +66,10 @@ func newConverter(byDate bool) *converter {
 	return c
 }
 
-// convert makes the bronze record of a record's rows. The columns _snapshot and
-// _chunk, which change rows do not have, are left out.
-func (c *converter) convert(record arrow.RecordBatch, instance string, batchID int64) (arrow.RecordBatch, error) {
+// convert makes the bronze record of a record's rows: of changes, which have no
+// _snapshot and no _chunk, or of a snapshot's chunk, which have no _batch_id. The
+// columns that they do not have are left out.
+func (c *converter) convert(record arrow.RecordBatch, instance string, batchID int64, chunk *mssqlcdc.Chunk) (arrow.RecordBatch, error) {
 	if batchID > math.MaxInt32 {
 		return nil, fmt.Errorf("batch id %d does not fit into column %s: go on in a new table", batchID, mssqlcdc.ColBatchID)
 	}
@@ -62,8 +77,12 @@ func (c *converter) convert(record arrow.RecordBatch, instance string, batchID i
 	if rows > len(c.zeros) {
 		c.zeros = make([]int32, rows)
 	}
-	if c.from == nil || !c.from.Equal(record.Schema()) {
-		c.from, c.fields = record.Schema(), c.layout(record.Schema())
+	if chunk != nil && chunk.Number > math.MaxInt32 {
+		return nil, fmt.Errorf("%s does not fit into column %s: read larger chunks", chunk, mssqlcdc.ColChunk)
+	}
+	if c.from == nil || c.snapshot != (chunk != nil) || !c.from.Equal(record.Schema()) {
+		c.from, c.snapshot = record.Schema(), chunk != nil
+		c.fields = c.layout(record.Schema())
 	}
 	columns := make([]arrow.Array, 0, c.fields.NumFields())
 	columns = append(columns,
@@ -74,7 +93,14 @@ func (c *converter) convert(record arrow.RecordBatch, instance string, batchID i
 		record.Column(mssqlcdc.IdxCommandID),
 		record.Column(mssqlcdc.IdxCommitTime))
 	columns = append(columns, record.Columns()[mssqlcdc.FirstCaptured:]...)
-	columns = append(columns, c.constant(c.batchEntry(int32(batchID)), rows))
+	if chunk == nil {
+		columns = append(columns, c.constant(c.batch.of(int32(batchID)), rows))
+	} else {
+		snapshot := []byte(chunk.Snapshot.String())
+		columns = append(columns,
+			c.constant(textArray(snapshot, []int32{0, int32(len(snapshot))}), rows),
+			c.constant(c.chunk.of(int32(chunk.Number)), rows))
+	}
 	if c.byDate {
 		columns = append(columns, c.commitDate(record.Column(mssqlcdc.IdxCommitTime).(*array.Timestamp)))
 	}
@@ -93,7 +119,11 @@ func (c *converter) layout(record *arrow.Schema) *arrow.Schema {
 		fields = append(fields, arrow.Field{Name: m.name, Nullable: true})
 	}
 	fields = append(fields, record.Fields()[mssqlcdc.FirstCaptured:]...)
-	fields = append(fields, arrow.Field{Name: mssqlcdc.ColBatchID, Nullable: true})
+	if c.snapshot {
+		fields = append(fields, arrow.Field{Name: mssqlcdc.ColSnapshot, Nullable: true}, arrow.Field{Name: mssqlcdc.ColChunk, Nullable: true})
+	} else {
+		fields = append(fields, arrow.Field{Name: mssqlcdc.ColBatchID, Nullable: true})
+	}
 	if c.byDate {
 		fields = append(fields, arrow.Field{Name: ColCommitDate, Nullable: true})
 	}
@@ -121,15 +151,6 @@ func (c *converter) instanceEntry(name string) arrow.Array {
 		c.instance = textArray([]byte(name), []int32{0, int32(len(name))})
 	}
 	return c.instance
-}
-
-func (c *converter) batchEntry(id int32) arrow.Array {
-	if !c.batchIDKnown || c.batchID != id {
-		c.batchID, c.batchIDKnown = id, true
-		c.batch = array.NewInt32Data(array.NewData(arrow.PrimitiveTypes.Int32, 1,
-			[]*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes([]int32{id}))}, nil, 0, 0))
-	}
-	return c.batch
 }
 
 func textArray(text []byte, offsets []int32) arrow.Array {

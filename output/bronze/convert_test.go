@@ -45,7 +45,7 @@ func TestConvertEqualsTheSlowWay(t *testing.T) {
 			to := from + rng.IntN(len(rows)-from+1)
 			record, rows = record.NewSlice(int64(from), int64(to)), rows[from:to]
 
-			got, err := c.convert(record, "dbo_orders", 77)
+			got, err := c.convert(record, "dbo_orders", 77, nil)
 			require.NoError(rt, err)
 			require.Equal(rt, int64(len(rows)), got.NumRows())
 			for i, r := range rows {
@@ -84,7 +84,7 @@ func TestConvertNulls(t *testing.T) {
 		b.Field(mssqlcdc.IdxCommitTime).(*array.TimestampBuilder).Append(arrow.Timestamp(times[i]))
 	}
 	c := newConverter(true)
-	got, err := c.convert(b.NewRecordBatch(), "", 1)
+	got, err := c.convert(b.NewRecordBatch(), "", 1, nil)
 	require.NoError(t, err)
 	seq, date := columnOf(t, got, mssqlcdc.ColSeqVal), columnOf(t, got, ColCommitDate).(*array.Date32)
 	for i := range 5 {
@@ -94,7 +94,7 @@ func TestConvertNulls(t *testing.T) {
 			require.Equal(t, dates[i], date.Value(i).FormattedString())
 		}
 	}
-	_, err = c.convert(got, "", 1<<31)
+	_, err = c.convert(got, "", 1<<31, nil)
 	require.ErrorContains(t, err, "2147483648")
 }
 
@@ -105,7 +105,7 @@ func TestSchemaMatchesTheRecords(t *testing.T) {
 		record := changetest.Narrow(0, 10)
 		want, err := Schema(record.Schema(), byDate)
 		require.NoError(t, err)
-		got, err := newConverter(byDate).convert(record, "dbo_orders", 1)
+		got, err := newConverter(byDate).convert(record, "dbo_orders", 1, nil)
 		require.NoError(t, err)
 		have, err := schema.FromArrow(got.Schema())
 		require.NoError(t, err)
@@ -133,7 +133,7 @@ func BenchmarkConvert(b *testing.B) {
 	c := newConverter(false)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := c.convert(record, "dbo_orders", 1); err != nil {
+		if _, err := c.convert(record, "dbo_orders", 1, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/action"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/target"
@@ -16,7 +17,8 @@ import (
 type piece struct {
 	records  []arrow.RecordBatch
 	instance string
-	schema   *schema.Struct // of the table once the window is committed
+	chunk    *mssqlcdc.Chunk // of snapshot rows
+	schema   *schema.Struct  // of the table once the window is committed
 }
 
 // encoder writes the pieces of one window to files: at once, or, after start, on a
@@ -96,7 +98,7 @@ func (e *encoder) encode(p piece) error {
 		e.writer, e.schema = w, p.schema
 	}
 	for _, rows := range p.records {
-		record, err := e.convert.convert(rows, p.instance, e.batchID)
+		record, err := e.convert.convert(rows, p.instance, e.batchID, p.chunk)
 		if err != nil {
 			return &BatchError{Reason: err.Error()}
 		}

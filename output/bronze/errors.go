@@ -153,7 +153,7 @@ func Decide(err error) Decision {
 		}
 		return Stop // two writers with one identity must not go on
 	}
-	if is[*OrderError](err) || is[*GapError](err) || is[*StagingError](err) {
+	if is[*OrderError](err) || is[*GapError](err) || is[*ChunkGapError](err) || is[*StagingError](err) {
 		// A staging error is resent even where its cause would stop us: the resent
 		// part meets that cause again, in the foreground.
 		if is[*StagingError](err) && lasting(err) {

@@ -25,11 +25,14 @@ func (t *Table) facts(batchID *int64) (*mssqlcdc.Fact, []mssqlcdc.Fact) {
 	if w.tally.rows > 0 {
 		f.MinCommitTime, f.MaxCommitTime = w.tally.times()
 	}
-	if t.hasPosition && env.Window.Start.Less(t.position) && t.position.Less(env.Window.End) {
+	if env.Chunk == nil && t.hasPosition && env.Window.Start.Less(t.position) && t.position.Less(env.Window.End) {
 		f.StartLSN = t.position // the rest was trimmed
 	}
 	measure(f, env.Metrics)
 	f.Detail = warnings(env.Warnings)
+	if env.Chunk != nil {
+		describe(f, *env.Chunk)
+	}
 
 	var events []mssqlcdc.Fact
 	if t.adopted != nil {

@@ -197,7 +197,11 @@ func (t *Table) begin(ctx context.Context, env mssqlcdc.Envelope) error {
 	if err := t.own(ctx, env); err != nil {
 		return err
 	}
-	if err := t.checkChain(env); err != nil {
+	check := t.checkChain
+	if env.Chunk != nil {
+		check = func(env mssqlcdc.Envelope) error { return t.checkChunk(*env.Chunk) }
+	}
+	if err := check(env); err != nil {
 		return err
 	}
 	t.win = &window{env: env, begun: t.cfg.Now(), encoder: newEncoder(t.life, t.target, t.convert, t.batchID+1)}
@@ -248,8 +252,8 @@ func (t *Table) checkChain(env mssqlcdc.Envelope) error {
 		return gap
 	}
 	// A stream that was begun anew above what the table has leaves out what lies
-	// between, unless it says itself that it skipped something.
-	if t.hasPosition && env.PrevDataLSN.IsZero() && t.position.Less(env.CompleteFrom) && !skips(env.Events) {
+	// between, unless it says itself that it skipped something or a snapshot brings it.
+	if t.hasPosition && env.PrevDataLSN.IsZero() && t.position.Less(env.CompleteFrom) && env.OpenSnapshot.IsZero() && !skips(env.Events) {
 		gap.Prev = env.CompleteFrom
 		return gap
 	}

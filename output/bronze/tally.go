@@ -98,7 +98,11 @@ func checkRows(record arrow.RecordBatch, env mssqlcdc.Envelope) error {
 		if i > 0 && sameLSN(raw, i-1, i) {
 			continue
 		}
-		if lsn := mssqlcdc.LSN(raw[i*mssqlcdc.LSNSize:][:mssqlcdc.LSNSize]); !env.Window.Contains(lsn) {
+		lsn := mssqlcdc.LSN(raw[i*mssqlcdc.LSNSize:][:mssqlcdc.LSNSize])
+		if env.Chunk != nil && lsn != env.Chunk.Stamp {
+			return &BatchError{Reason: fmt.Sprintf("row %d of part %d has the commit LSN %s, want that of its chunk, %s", i, env.Part, lsn, env.Chunk.Stamp)}
+		}
+		if env.Chunk == nil && !env.Window.Contains(lsn) {
 			return &BatchError{Reason: fmt.Sprintf("row %d of part %d has the commit LSN %s, outside of its window %s", i, env.Part, lsn, env.Window)}
 		}
 	}

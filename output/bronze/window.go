@@ -49,7 +49,7 @@ func (t *Table) take(ctx context.Context, record arrow.RecordBatch, env mssqlcdc
 		return err
 	}
 	kept := []arrow.RecordBatch{record}
-	if t.hasPosition && env.Window.Start.Less(t.position) {
+	if env.Chunk == nil && t.hasPosition && env.Window.Start.Less(t.position) {
 		kept = above(record, t.position)
 	}
 	if record.NumRows() == 0 {
@@ -63,7 +63,7 @@ func (t *Table) take(ctx context.Context, record arrow.RecordBatch, env mssqlcdc
 		}
 	}
 	if len(kept) > 0 {
-		if err := w.encoder.put(ctx, piece{records: kept, instance: env.Instance, schema: fit}); err != nil {
+		if err := w.encoder.put(ctx, piece{records: kept, instance: env.Instance, chunk: env.Chunk, schema: fit}); err != nil {
 			if w.encoder.failure() == nil {
 				return err // the context ended before the part was taken
 			}
@@ -112,7 +112,7 @@ func (t *Table) end(ctx context.Context) (Result, error) {
 	switch {
 	case w.prepared != nil:
 		return t.commit(ctx)
-	case t.hasPosition && !t.position.Less(w.env.Window.End):
+	case t.hasChunk(), w.env.Chunk == nil && t.hasPosition && !t.position.Less(w.env.Window.End):
 		return t.skip(ctx)
 	case w.arrived == 0 && w.filtered == 0:
 		result := Result{Mark: mssqlcdc.Committed, Idle: true, Version: -1}

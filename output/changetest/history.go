@@ -24,10 +24,17 @@ type Row struct {
 	Name     string // "" is NULL
 	Amount   int64  // cents of a decimal(18,2)
 	Extra    int64  // of the column that a later capture instance has; 0 is NULL
+
+	// Of a row of a snapshot, whose Position has no SeqVal and no CommandID.
+	Snapshot mssqlcdc.LSN
+	Chunk    int64
 }
 
 // String is everything that must survive the way into a table.
 func (r Row) String() string {
+	if r.Position.Operation == mssqlcdc.Read {
+		return fmt.Sprintf("snapshot %s chunk %d %s %s id=%d name=%q amount=%d", r.Snapshot, r.Chunk, r.Position.StartLSN, r.Time.Format(time.RFC3339Nano), r.ID, r.Name, r.Amount)
+	}
 	return fmt.Sprintf("%s %s id=%d name=%q amount=%d extra=%d", r.Position, r.Time.Format(time.RFC3339Nano), r.ID, r.Name, r.Amount, r.Extra)
 }
 
@@ -123,9 +130,14 @@ func Record(rows []Row, extra bool) arrow.RecordBatch {
 	defer b.Release()
 	for _, r := range rows {
 		b.Field(mssqlcdc.IdxStartLSN).(*array.FixedSizeBinaryBuilder).Append(r.Position.StartLSN[:])
-		b.Field(mssqlcdc.IdxSeqVal).(*array.FixedSizeBinaryBuilder).Append(r.Position.SeqVal[:])
 		b.Field(mssqlcdc.IdxOperation).(*array.Int32Builder).Append(int32(r.Position.Operation))
-		b.Field(mssqlcdc.IdxCommandID).(*array.Int32Builder).Append(r.Position.CommandID)
+		if r.Position.Operation == mssqlcdc.Read {
+			b.Field(mssqlcdc.IdxSeqVal).AppendNull()
+			b.Field(mssqlcdc.IdxCommandID).AppendNull()
+		} else {
+			b.Field(mssqlcdc.IdxSeqVal).(*array.FixedSizeBinaryBuilder).Append(r.Position.SeqVal[:])
+			b.Field(mssqlcdc.IdxCommandID).(*array.Int32Builder).Append(r.Position.CommandID)
+		}
 		b.Field(mssqlcdc.IdxCommitTime).(*array.TimestampBuilder).Append(arrow.Timestamp(r.Time.UnixMicro()))
 		b.Field(mssqlcdc.FirstCaptured).(*array.Int64Builder).Append(r.ID)
 		if name := b.Field(mssqlcdc.FirstCaptured + 1).(*array.StringBuilder); r.Name == "" {

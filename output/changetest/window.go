@@ -20,6 +20,8 @@ type Window struct {
 	Env   mssqlcdc.Envelope // of the last part
 	After Cursor
 	Rows  int
+
+	Snapshot []Row // of a chunk
 }
 
 // Cut makes the window of the next commits, at most that many, in parts of at most
