@@ -32,7 +32,10 @@ type finalize struct {
 }
 
 // reached is what a target's row is known to hold.
-type reached struct{ period, completeFrom time.Time }
+type reached struct {
+	period, completeFrom time.Time
+	heldBy               string
+}
 
 func newFinalize(conf *service.ParsedConfig, res *service.Resources) (*finalize, error) {
 	f := &finalize{reached: map[string]reached{}}
@@ -111,7 +114,7 @@ func (f *finalize) advance(ctx context.Context, message *service.Message) error 
 		return nil
 	}
 	envelope := record.Envelope()
-	if !envelope.Last {
+	if !envelope.Last || envelope.Chunk != nil { // rows of a snapshot say nothing about periods
 		return nil
 	}
 	if !written(record) {
@@ -124,8 +127,17 @@ func (f *finalize) advance(ctx context.Context, message *service.Message) error 
 	return f.move(ctx, control.Candidate{
 		Target: target, Granularity: f.granularity,
 		EndLSN: envelope.Window.End, EndCommitTime: envelope.Window.EndTime,
-		CompleteFrom: envelope.CompleteFromTime, Gaps: gapsOf(envelope.Events),
+		CompleteFrom: envelope.CompleteFromTime, Gaps: gapsOf(envelope.Events), HeldBy: holds(envelope),
 	})
+}
+
+// holds says why a window must not move the verdict: while a snapshot is open, rows
+// that are older than the window are still to come.
+func holds(envelope mssqlcdc.Envelope) string {
+	if envelope.OpenSnapshot.IsZero() {
+		return ""
+	}
+	return "snapshot " + envelope.OpenSnapshot.String() + " is not complete"
 }
 
 func written(record *mssqlcdc.RecordBatch) bool {
@@ -159,7 +171,7 @@ func (f *finalize) move(ctx context.Context, c control.Candidate) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last, known := f.reached[c.Target]
-	if known && len(c.Gaps) == 0 && !period.After(last.period) && !c.CompleteFrom.After(last.completeFrom) {
+	if known && len(c.Gaps) == 0 && !period.After(last.period) && !c.CompleteFrom.After(last.completeFrom) && c.HeldBy == last.heldBy {
 		return nil
 	}
 	table, err := f.openLocked(ctx)
@@ -170,7 +182,7 @@ func (f *finalize) move(ctx context.Context, c control.Candidate) error {
 	if err != nil {
 		return fmt.Errorf("finalize: %w", err)
 	}
-	f.reached[c.Target] = reached{period: period, completeFrom: c.CompleteFrom}
+	f.reached[c.Target] = reached{period: period, completeFrom: c.CompleteFrom, heldBy: c.HeldBy}
 	if moved {
 		f.moves.Incr(1, c.Target)
 	}
@@ -260,6 +272,8 @@ func notFinal(target string, until time.Time, v control.Verdict, answer control.
 	switch {
 	case answer == control.FinalOverGap:
 		return fmt.Errorf("finalize: %s is final until %s, but changes were lost on the way", target, until.Format(time.RFC3339))
+	case v.HeldBy != "":
+		return fmt.Errorf("finalize: the verdict of %s stands still: %s", target, v.HeldBy)
 	case v.FinalizedUntil.IsZero():
 		return fmt.Errorf("finalize: nothing of %s is final yet", target)
 	case !v.FinalizedUntil.Before(until):

@@ -170,7 +170,7 @@ func (f finality) print(w io.Writer, asJSON bool) error {
 			"table": f.table, "until": f.until.Format(time.RFC3339Nano), "final": f.answer != control.NotYet,
 			"gap": f.answer == control.FinalOverGap, "finalized_until": text(f.verdict.FinalizedUntil),
 			"complete_from": text(f.verdict.CompleteFrom), "end_lsn": f.verdict.EndLSN,
-			"updated_at": text(f.verdict.UpdatedAt),
+			"updated_at": text(f.verdict.UpdatedAt), "held_by": f.verdict.HeldBy,
 		})
 		if err != nil {
 			return fmt.Errorf("writing the answer: %w", err)
@@ -196,6 +196,8 @@ func (f finality) sentence() string {
 		return fmt.Sprintf("final: %s is complete until %s (finalized_until %s)", f.table, until, f.verdict.FinalizedUntil.Format(time.RFC3339))
 	case f.answer == control.FinalOverGap:
 		return fmt.Sprintf("final over a gap: nothing more of %s will come before %s, but changes were lost: %v", f.table, until, f.verdict.Gaps)
+	case f.verdict.HeldBy != "":
+		return fmt.Sprintf("not yet: the verdict of %s stands still since %s: %s", f.table, f.verdict.UpdatedAt.Format(time.RFC3339), f.verdict.HeldBy)
 	case f.verdict.FinalizedUntil.IsZero():
 		return fmt.Sprintf("not yet: nothing of %s is final", f.table)
 	case !f.verdict.FinalizedUntil.Before(f.until):

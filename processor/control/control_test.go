@@ -165,6 +165,29 @@ func TestCompleteFromHoldsEarlierPeriods(t *testing.T) {
 	require.Equal(t, at(10*time.Second), v.CompleteFrom)
 }
 
+func TestASnapshotHoldsTheVerdict(t *testing.T) {
+	t.Parallel()
+	table, err := control.Create(t.Context(), mem.New(), control.Options{})
+	require.NoError(t, err)
+	_, _, err = table.Advance(t.Context(), candidate("orders", at(time.Minute)))
+	require.NoError(t, err)
+	c := candidate("orders", at(10*time.Minute))
+	c.HeldBy = "snapshot 0x0A is not complete"
+	v, moved, err := table.Advance(t.Context(), c)
+	require.NoError(t, err)
+	require.True(t, moved, "that it is held is recorded")
+	require.Equal(t, c.HeldBy, v.HeldBy)
+	require.Equal(t, at(time.Minute), v.FinalizedUntil)
+	v, moved, err = table.Advance(t.Context(), c)
+	require.NoError(t, err)
+	require.False(t, moved)
+	require.Equal(t, control.NotYet, v.Answer(time.Time{}, at(5*time.Minute)))
+	v, _, err = table.Advance(t.Context(), candidate("orders", at(10*time.Minute)))
+	require.NoError(t, err)
+	require.Empty(t, v.HeldBy)
+	require.Equal(t, at(10*time.Minute), v.FinalizedUntil)
+}
+
 func TestGapsAreMarked(t *testing.T) {
 	t.Parallel()
 	table, err := control.Create(t.Context(), mem.New(), control.Options{})

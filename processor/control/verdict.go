@@ -107,6 +107,7 @@ type Candidate struct {
 	EndCommitTime time.Time // UTC; zero moves nothing
 	CompleteFrom  time.Time // UTC
 	Gaps          []Gap     // newly lost
+	HeldBy        string    // why the verdict must not move now; empty: nothing holds it
 }
 
 // advance gives the verdict after the candidate, and whether it differs.
@@ -123,8 +124,11 @@ func (v Verdict) advance(c Candidate, now time.Time) (Verdict, bool, error) {
 	if c.CompleteFrom.After(next.CompleteFrom) && v.FinalizedUntil.IsZero() {
 		next.CompleteFrom, changed = c.CompleteFrom.UTC(), true
 	}
-	if c.EndCommitTime.IsZero() {
-		return next, changed, nil
+	if next.HeldBy != c.HeldBy {
+		next.HeldBy, changed = c.HeldBy, true
+	}
+	if c.EndCommitTime.IsZero() || c.HeldBy != "" {
+		return next.updated(changed, now), changed, nil
 	}
 	until, err := c.Granularity.Truncate(c.EndCommitTime)
 	if err != nil {
@@ -135,10 +139,14 @@ func (v Verdict) advance(c Candidate, now time.Time) (Verdict, bool, error) {
 		next.FinalizedUntil, next.EndLSN, next.EndCommitTime = until, c.EndLSN, c.EndCommitTime.UTC()
 		changed = true
 	}
+	return next.updated(changed, now), changed, nil
+}
+
+func (v Verdict) updated(changed bool, now time.Time) Verdict {
 	if changed {
-		next.UpdatedAt = now.UTC().Truncate(time.Microsecond)
+		v.UpdatedAt = now.UTC().Truncate(time.Microsecond)
 	}
-	return next, changed, nil
+	return v
 }
 
 func containsGap(gaps []Gap, gap Gap) bool {
