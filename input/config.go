@@ -34,6 +34,10 @@ type config struct {
 	includePosition bool
 	includeMarkers  bool
 	autoReplayNacks bool
+
+	streamSnapshot    bool
+	snapshotChunkRows int64
+	snapshotIsolation sqlserver.SnapshotIsolation
 }
 
 // override is one entry of table_overrides.
@@ -43,6 +47,8 @@ type override struct {
 	columns  sqlserver.ColumnOptions
 	keys     []string
 	start    *startFrom
+
+	snapshotKeys []string
 }
 
 // fields collects the first error of many reads, so that the parse reads as a
@@ -86,6 +92,11 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 		includePosition: take(f, conf.FieldBool, fieldIncludePosition),
 		includeMarkers:  take(f, conf.FieldBool, fieldIncludeMarkers),
 		autoReplayNacks: take(f, conf.FieldBool, service.AutoRetryNacksToggleFieldName),
+		streamSnapshot:  take(f, conf.FieldBool, fieldStreamSnapshot),
+	}
+	c.snapshotChunkRows = int64(take(f, conf.FieldInt, fieldSnapshotChunkRows))
+	if take(f, conf.FieldString, fieldSnapshotIsolation) == isolationSnapshot {
+		c.snapshotIsolation = sqlserver.Snapshot
 	}
 	maxCommits := take(f, conf.FieldInt, fieldMaxCommits)
 	maxRows := take(f, conf.FieldInt, fieldMaxRows)
@@ -175,7 +186,8 @@ func parseOverride(conf *service.ParsedConfig) (override, error) {
 			Exclude: take(f, conf.FieldStringList, overrideExclude),
 			Types:   take(f, conf.FieldStringMap, overrideTypes),
 		},
-		keys: take(f, conf.FieldStringList, overrideKeys),
+		keys:         take(f, conf.FieldStringList, overrideKeys),
+		snapshotKeys: take(f, conf.FieldStringList, overrideSnapshotKeys),
 	}
 	start := take(f, conf.FieldString, overrideStart)
 	if f.err != nil {

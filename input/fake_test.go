@@ -32,6 +32,7 @@ type fakeTable struct {
 	instance mssqlcdc.CaptureInstance
 	commits  []fakeCommit // in LSN order
 	low      mssqlcdc.LSN
+	source   []int64 // ids of the source table
 }
 
 type fakeCommit struct {

@@ -17,7 +17,7 @@ type built struct {
 }
 
 // envelope says which part of which window this is.
-func (r *read) envelope(server sqlserver.Server, part sqlserver.Part) mssqlcdc.Envelope {
+func (r *read) envelope(server sqlserver.Server, part sqlserver.Part) (mssqlcdc.Envelope, error) {
 	state := r.table.tracker.acknowledged()
 	e := mssqlcdc.Envelope{
 		Version: mssqlcdc.EnvelopeVersion,
@@ -28,10 +28,22 @@ func (r *read) envelope(server sqlserver.Server, part sqlserver.Part) mssqlcdc.E
 		PrevDataLSN:  r.prev,
 		CompleteFrom: state.CompleteFrom, CompleteFromTime: state.CompleteFromTime,
 	}
-	if part.Last {
-		e.Metrics, e.Events, e.Warnings = part.Metrics, r.events, part.Warnings
+	if open := state.Snapshot; open != nil && !open.Complete {
+		e.OpenSnapshot = open.LSN
 	}
-	return e
+	if r.chunk != nil {
+		r.table.snapshot.handingOut(r, &e)
+	}
+	if !part.Last {
+		return e, nil
+	}
+	e.Metrics, e.Events, e.Warnings = part.Metrics, r.events, part.Warnings
+	if r.chunk != nil {
+		events, err := r.table.snapshot.events(r, state.Snapshot.Opened, r.rows)
+		e.Events = append(e.Events, events...)
+		return e, err
+	}
+	return e, nil
 }
 
 // messages makes the messages of a part in the configured format. Rows of a quiet
@@ -44,7 +56,7 @@ func (s *stream) messages(envelope mssqlcdc.Envelope, part sqlserver.Part) (buil
 	if err != nil {
 		return built{}, err
 	}
-	if part.Last && s.config.includeMarkers {
+	if part.Last && s.config.includeMarkers && envelope.Chunk == nil {
 		batch = append(batch, markerMessage(envelope))
 	}
 	return built{batch: batch}, nil

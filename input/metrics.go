@@ -14,6 +14,7 @@ import (
 type metrics struct {
 	rows, windows, bytes, failed *service.MetricCounter
 	polls, rewinds, errors       *service.MetricCounter
+	chunks, snapshotRows         *service.MetricCounter
 	captureLag                   *service.MetricGauge
 	ingestionLag, headroom       *service.MetricGauge
 }
@@ -24,6 +25,8 @@ func newMetrics(m *service.Metrics) *metrics {
 		windows:      m.NewCounter("mssql_cdc_windows_total", "table"),
 		bytes:        m.NewCounter("mssql_cdc_read_bytes_total", "table"),
 		failed:       m.NewCounter("mssql_cdc_table_failed", "table"),
+		chunks:       m.NewCounter("mssql_cdc_snapshot_chunks_total", "table"),
+		snapshotRows: m.NewCounter("mssql_cdc_snapshot_rows_total", "table"),
 		polls:        m.NewCounter("mssql_cdc_polls_total"),
 		rewinds:      m.NewCounter("mssql_cdc_rewinds_total"),
 		errors:       m.NewCounter("mssql_cdc_errors_total", "class"),
@@ -39,6 +42,14 @@ func (m *metrics) polled(head sqlserver.Head) {
 	if !head.Time.IsZero() {
 		m.captureLag.SetFloat64(head.SeenTime.Sub(head.Time).Seconds())
 	}
+}
+
+// chunk records a chunk of a snapshot whose last part was handed out.
+func (m *metrics) chunk(table mssqlcdc.TableID, wm mssqlcdc.WindowMetrics, rows int64) {
+	name := table.String()
+	m.chunks.Incr(1, name)
+	m.snapshotRows.Incr(rows, name)
+	m.bytes.Incr(wm.ReadBytes, name)
 }
 
 // sent records a window whose last part was handed out.

@@ -106,7 +106,7 @@ func (r *reader) connect(ctx context.Context) (err error) {
 		config: r.config, source: source, setup: setup, log: r.log, metrics: r.metrics,
 		fatal: r.fail, report: r.report,
 		tables: tables, flight: newFlight(r.config.checkpointLimit),
-		attempts: &r.attempts, nacked: make(chan error, 1), refused: &r.refused, out: make(chan delivery),
+		attempts: &r.attempts, nacked: make(chan error, 1), refused: &r.refused, wake: make(chan struct{}, 1), out: make(chan delivery),
 	}
 	r.stream.start(r.ctx)
 	return nil

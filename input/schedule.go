@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ type read struct {
 	table    *table
 	instance mssqlcdc.CaptureInstance
 	window   mssqlcdc.Window
+	chunk    *chunk // of the table's snapshot; nil of a window
 	head     sqlserver.Head
 	events   []mssqlcdc.Fact
 	attempt  int64
@@ -59,6 +61,9 @@ func (s *scheduler) run(ctx context.Context) error {
 		}
 		started, err := s.startReads(ctx)
 		if err != nil {
+			return err
+		}
+		if err := s.release(ctx); err != nil {
 			return err
 		}
 		if s.complete() {
@@ -188,6 +193,11 @@ func (s *scheduler) moved(ctx context.Context, t *table, m sqlserver.Movement, n
 		window.EndTime = s.head.Time
 	}
 	t.idleAt = now
+	return s.sendIdle(ctx, t, window, m)
+}
+
+// sendIdle sends a window without rows, which nobody needs to read.
+func (s *scheduler) sendIdle(ctx context.Context, t *table, window mssqlcdc.Window, m sqlserver.Movement) error {
 	r := s.newRead(t, window)
 	r.end = window.End
 	part := s.source.Idle(t.layout, window, m, s.head)
@@ -215,16 +225,31 @@ func (s *scheduler) startReads(ctx context.Context) (bool, error) {
 		}
 		t := s.tables[s.turn%len(s.tables)]
 		s.turn++
-		if !t.moved || !t.ready(time.Now()) {
-			continue
-		}
-		ok, err := s.startRead(ctx, t)
+		ok, err := s.startNext(ctx, t)
 		if err != nil {
 			return started, err
 		}
 		started = started || ok
 	}
 	return started, nil
+}
+
+// startNext starts a window or a chunk of the table, in turn where it has both.
+func (s *scheduler) startNext(ctx context.Context, t *table) (bool, error) {
+	if t.isolated || time.Now().Before(t.retryAt) {
+		return false, nil
+	}
+	window := t.moved && !t.reading
+	switch {
+	case t.chunkDue() && (!window || t.snapshot.turn):
+		return true, s.startChunk(ctx, t)
+	case window:
+		if t.snapshot != nil {
+			t.snapshot.turn = true
+		}
+		return s.startRead(ctx, t)
+	}
+	return false, nil
 }
 
 // startRead plans the table's next window and starts to read it.
@@ -267,40 +292,51 @@ func (s *scheduler) active() int {
 		if t.moved && !t.isolated {
 			n++
 		}
+		if t.chunkDue() && !t.isolated {
+			n++
+		}
 	}
 	return n
 }
 
-// readWindow passes the parts on as they come. It holds one in hand and one in the
-// channel, which is all the read-ahead there is.
+// readWindow reads a window. It holds one part in hand and one in the channel, which
+// is all the read-ahead there is.
 func (s *scheduler) readWindow(ctx context.Context, r *read, request sqlserver.ReadRequest) {
 	defer func() { s.finished <- r }()
 	defer close(r.parts)
-	for part, err := range s.source.Read(ctx, request) {
+	r.err = s.passOn(ctx, r, s.source.Read(ctx, request))
+}
+
+// passOn passes the parts on as they come.
+func (s *scheduler) passOn(ctx context.Context, r *read, parts iter.Seq2[sqlserver.Part, error]) error {
+	last := false
+	for part, err := range parts {
 		if err != nil {
-			r.err = err
-			return
+			return err
 		}
 		r.rows += part.Record.NumRows()
 		if part.Last {
-			r.end = part.Window.End
+			r.end, last = part.Window.End, true
 		}
 		select {
 		case r.parts <- part:
 		case <-ctx.Done():
-			r.err = context.Cause(ctx)
-			return
+			return context.Cause(ctx)
 		}
 	}
-	if r.end.IsZero() {
-		r.err = fmt.Errorf("reading window %s of %s: no last part", r.window, r.table.id)
+	if !last {
+		return errors.New("the last part is missing")
 	}
+	return nil
 }
 
 // settleRead takes a finished read into account.
 func (s *scheduler) settleRead(r *read) error {
 	t := r.table
 	s.running--
+	if r.chunk != nil {
+		return s.settleChunk(r)
+	}
 	t.reading = false
 	if r.err != nil {
 		return s.tableFailed(t, fmt.Errorf("reading window %s of %s: %w", r.window, t.id, r.err))
@@ -341,7 +377,7 @@ func (s *scheduler) complete() bool {
 		return false
 	}
 	for _, t := range s.tables {
-		if !t.isolated && t.sent.Less(*s.target) {
+		if !t.isolated && (t.sent.Less(*s.target) || t.snapshotOpen()) {
 			return false
 		}
 	}
@@ -355,7 +391,7 @@ func (s *scheduler) pause(ctx context.Context, started bool) error {
 	}
 	next := s.config.pollInterval - time.Since(s.polledAt)
 	for _, t := range s.tables {
-		if t.moved && !t.isolated && !t.reading {
+		if !t.isolated && (t.moved && !t.reading || t.chunkDue()) {
 			next = min(next, time.Until(t.retryAt))
 		}
 	}
@@ -369,6 +405,10 @@ func (s *scheduler) pause(ctx context.Context, started bool) error {
 		return context.Cause(ctx)
 	case r := <-s.finished:
 		return s.settleRead(r)
+	case <-s.wake:
+		return nil
+	case err := <-s.nacked: // nothing is being handed out that would notice it
+		return err
 	case <-timer.C:
 		return nil
 	}

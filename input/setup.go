@@ -79,6 +79,10 @@ func (s setup) open(ctx context.Context, f found, start startFrom) (*table, erro
 	if err != nil {
 		return nil, err
 	}
+	whole := !stored && s.config.streamSnapshot
+	if whole {
+		start = startFrom{kind: startLatest} // in the newest capture instance
+	}
 	if !stored {
 		if state, err = s.begin(ctx, f, start); err != nil {
 			return nil, err
@@ -95,6 +99,11 @@ func (s setup) open(ctx context.Context, f found, start startFrom) (*table, erro
 	if err := s.source.CheckPermissions(ctx, instance); err != nil {
 		return nil, err
 	}
+	if whole {
+		if state, err = s.beginSnapshot(ctx, layout, o.snapshotKeys); err != nil {
+			return nil, err
+		}
+	}
 	if !stored {
 		// A start such as latest is decided once: a crash before the first
 		// acknowledgement must not decide it again, later, over a gap.
@@ -105,7 +114,8 @@ func (s setup) open(ctx context.Context, f found, start startFrom) (*table, erro
 	if !state.CommitTime.IsZero() {
 		s.source.Remember(state.LSN, state.CommitTime)
 	}
-	return newTable(layout, state), nil
+	t := newTable(layout, state)
+	return t, s.resumeSnapshot(ctx, t, o.snapshotKeys)
 }
 
 func (s setup) layout(ctx context.Context, instance mssqlcdc.CaptureInstance, o override) (sqlserver.Layout, error) {

@@ -25,6 +25,12 @@ type source interface {
 	Plan(ctx context.Context, layout sqlserver.Layout, start, upto mssqlcdc.LSN, limits sqlserver.Limits) (sqlserver.Plan, error)
 	Read(ctx context.Context, request sqlserver.ReadRequest) iter.Seq2[sqlserver.Part, error]
 	Idle(layout sqlserver.Layout, window mssqlcdc.Window, movement sqlserver.Movement, head sqlserver.Head) sqlserver.Part
+	SnapshotKey(ctx context.Context, layout sqlserver.Layout, names []string) (sqlserver.SnapshotKey, error)
+	SnapshotStamp(ctx context.Context, instance mssqlcdc.CaptureInstance) (sqlserver.Head, error)
+	MaxKey(ctx context.Context, layout sqlserver.Layout, key sqlserver.SnapshotKey) (sqlserver.Bound, error)
+	NextBound(ctx context.Context, layout sqlserver.Layout, key sqlserver.SnapshotKey, from, upto sqlserver.Bound, rows int64) (sqlserver.Bound, error)
+	EndBound(ctx context.Context, layout sqlserver.Layout, key sqlserver.SnapshotKey, last sqlserver.Bound) (sqlserver.Bound, error)
+	ReadChunk(ctx context.Context, request sqlserver.ChunkRequest) iter.Seq2[sqlserver.Part, error]
 	DDL(ctx context.Context, instance mssqlcdc.CaptureInstance, after, upto mssqlcdc.LSN) ([]sqlserver.DDL, error)
 	Close() error
 }

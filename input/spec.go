@@ -36,6 +36,10 @@ const (
 	fieldReadTimeout      = "read_timeout"
 	fieldLockTimeout      = "lock_timeout"
 
+	fieldStreamSnapshot    = "stream_snapshot"
+	fieldSnapshotChunkRows = "snapshot_chunk_rows"
+	fieldSnapshotIsolation = "snapshot_isolation"
+
 	overrideTable    = "table"
 	overrideInstance = "capture_instance"
 	overrideInclude  = "columns"
@@ -43,6 +47,8 @@ const (
 	overrideTypes    = "column_types"
 	overrideKeys     = "key_columns"
 	overrideStart    = "start_from"
+
+	overrideSnapshotKeys = "snapshot_keys"
 )
 
 // Values of the enumerations.
@@ -53,6 +59,9 @@ const (
 	runAvailableNow   = "available_now"
 	onErrorStop       = "stop"
 	onErrorIsolate    = "isolate"
+
+	isolationReadCommitted = "read_committed"
+	isolationSnapshot      = "snapshot"
 )
 
 func spec() *service.ConfigSpec {
@@ -64,6 +73,7 @@ func spec() *service.ConfigSpec {
 		Fields(connectionFields()...).
 		Fields(tableFields()...).
 		Fields(runFields()...).
+		Fields(snapshotFields()...).
 		Fields(positionFields()...).
 		Fields(windowFields()...).
 		Fields(rowFields()...).
@@ -188,6 +198,7 @@ func tableFields() []*service.ConfigField {
 			service.NewStringListField(overrideExclude).Description("Not these captured columns.").Default([]any{}),
 			service.NewStringMapField(overrideTypes).Description("Column to SQL Server type: what to convert the column to, on the server. This is the way to read types that are refused, such as `sql_variant`: `nvarchar(max)`.").Default(map[string]any{}),
 			service.NewStringListField(overrideKeys).Description("The columns that identify a row, where the capture instance has no unique index.").Default([]any{}),
+			service.NewStringListField(overrideSnapshotKeys).Description("The columns that a snapshot is cut into chunks on, unique or not, where the table has no unique index or another one serves better. Without either the table is one chunk.").Default([]any{}),
 			service.NewStringField(overrideStart).Description("As the field of the same name above.").Default(""),
 		).Description("Settings that differ for some tables.").Default([]any{}).Advanced(),
 		service.NewDurationField(fieldTablesInterval).Description("How often the list of tables is looked up again.").Default("1m").Advanced(),
@@ -214,6 +225,20 @@ func runFields() []*service.ConfigField {
 			onErrorStop:    "End the run.",
 			onErrorIsolate: "Leave this table out from then on, go on with the others, and end as a failure when the run ends. The table's verdict stands still.",
 		}).Description("What to do when one table cannot go on: data loss, a schema that does not fit, a missing permission.").Default(onErrorStop),
+	}
+}
+
+func snapshotFields() []*service.ConfigField {
+	return []*service.ConfigField{
+		service.NewBoolField(fieldStreamSnapshot).Default(false).
+			Description("Whether a table without a resume position is read whole. Its rows come in chunks with operation `read` (0 in Delta) while its changes are streamed from the moment the snapshot was opened; `start_from` is not used. A restart goes on at the chunk where it stopped. The verdict stands still until the snapshot is complete."),
+		service.NewIntField(fieldSnapshotChunkRows).Default(250_000).
+			Description("About how many rows a chunk has. A chunk is one commit in Delta Lake.").Advanced().
+			LintRule(`root = if this < 1 { [ "must be at least 1" ] }`),
+		service.NewStringAnnotatedEnumField(fieldSnapshotIsolation, map[string]string{
+			isolationReadCommitted: "Each chunk waits for the locks of writers, for up to `lock_timeout`. Needs nothing in the database.",
+			isolationSnapshot:      "Chunks read row versions and wait for nobody. The database must allow it: `ALTER DATABASE … SET ALLOW_SNAPSHOT_ISOLATION ON`.",
+		}).Description("How chunks are read. Either way they are exact together with the changes.").Default(isolationReadCommitted).Advanced(),
 	}
 }
 

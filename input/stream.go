@@ -38,6 +38,7 @@ type stream struct {
 	attempts *atomic.Int64 // windows read so far, over all streams of the input
 	nacked   chan error    // holds the first nack of an epoch
 	refused  *refused      // tables that an output cannot write
+	wake     chan struct{} // holds that a snapshot was acknowledged whole
 
 	out  chan delivery // closed when nothing follows
 	stop context.CancelFunc
@@ -161,7 +162,9 @@ func (s *stream) epoch(ctx context.Context) error {
 	var scheduleErr error
 	group.Go(func() {
 		defer close(reads)
-		scheduleErr = scheduler.run(ctx)
+		if scheduleErr = scheduler.run(ctx); errors.Is(scheduleErr, errNacked) {
+			cancel(scheduleErr)
+		}
 	})
 	var emitErr error
 	for r := range reads {
@@ -184,7 +187,7 @@ func (s *stream) epoch(ctx context.Context) error {
 // emit hands out the parts of one window.
 func (s *stream) emit(ctx context.Context, r *read) error {
 	t := r.table
-	entry := t.tracker.open(r.window, r.instance)
+	entry := t.tracker.open(r.window, r.instance, r.chunk != nil)
 	for part := range r.parts {
 		if err := s.handOut(ctx, r, entry, part); err != nil {
 			t.tracker.abandon(entry)
@@ -193,6 +196,8 @@ func (s *stream) emit(ctx context.Context, r *read) error {
 	}
 	if r.err != nil { // set before parts was closed
 		t.tracker.abandon(entry)
+	} else if r.chunk != nil {
+		t.snapshot.handedOut(r.chunk, r.rows)
 	}
 	return nil
 }
@@ -200,13 +205,18 @@ func (s *stream) emit(ctx context.Context, r *read) error {
 // handOut makes the messages of a part and passes them to ReadBatch.
 func (s *stream) handOut(ctx context.Context, r *read, entry *pending, part sqlserver.Part) error {
 	t := r.table
-	envelope := r.envelope(s.source.Server(), part)
+	envelope, err := r.envelope(s.source.Server(), part)
+	if err != nil {
+		return err
+	}
 	messages, err := s.messages(envelope, part)
 	if err != nil {
 		return err
 	}
 	rows := part.Record.NumRows()
-	if part.Last {
+	if part.Last && r.chunk != nil {
+		s.metrics.chunk(t.id, part.Metrics, rows)
+	} else if part.Last {
 		s.metrics.sent(t.id, part.Window, part.Metrics, r.head)
 	}
 	s.metrics.rows.Incr(rows, t.id.String())
@@ -293,6 +303,12 @@ func (s *stream) acknowledge(ctx context.Context, t *table, entry *pending, mess
 	state, moved := t.tracker.ack(entry, messages)
 	if !moved {
 		return
+	}
+	if state.Snapshot != nil && state.Snapshot.Complete {
+		select {
+		case s.wake <- struct{}{}:
+		default: // it is said already
+		}
 	}
 	if err := s.save(ctx, t, state); err != nil {
 		s.metrics.errors.Incr(1, "resume_position")

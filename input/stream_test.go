@@ -91,12 +91,18 @@ type sink struct {
 	rows     map[mssqlcdc.TableID][]int64
 	reject   func() bool
 	refuse   func(mssqlcdc.TableID) error // what cannot be cured
+
+	snapshot map[mssqlcdc.TableID][]int64 // ids of committed chunks
+	chunk    map[mssqlcdc.TableID]int64   // number of the last chunk with rows, plus 1
+	held     map[mssqlcdc.TableID]bool    // the last window said that a snapshot is open
+	events   []mssqlcdc.Fact
 }
 
 func newSink() *sink {
 	return &sink{
 		position: map[mssqlcdc.TableID]mssqlcdc.LSN{}, staged: map[mssqlcdc.TableID][]int64{},
 		next: map[mssqlcdc.TableID]int{}, attempt: map[mssqlcdc.TableID]int64{}, rows: map[mssqlcdc.TableID][]int64{}, reject: func() bool { return false },
+		snapshot: map[mssqlcdc.TableID][]int64{}, chunk: map[mssqlcdc.TableID]int64{}, held: map[mssqlcdc.TableID]bool{},
 	}
 }
 
@@ -136,6 +142,9 @@ func (s *sink) write(batch *mssqlcdc.RecordBatch) error {
 		return fmt.Errorf("part %d of %s, want %d", e.Part, e.Table, s.next[e.Table])
 	}
 	s.next[e.Table]++
+	if e.Chunk != nil {
+		return s.writeChunk(batch, e)
+	}
 	if s.position[e.Table].Less(e.PrevDataLSN) {
 		return fmt.Errorf("a gap: the window follows %s, the table is at %s", e.PrevDataLSN, s.position[e.Table])
 	}
@@ -148,12 +157,51 @@ func (s *sink) write(batch *mssqlcdc.RecordBatch) error {
 		batch.Mark("sink", mssqlcdc.Staged)
 		return nil
 	}
+	s.events, s.held[e.Table] = append(s.events, e.Events...), !e.OpenSnapshot.IsZero()
 	if len(s.staged[e.Table]) > 0 {
 		s.rows[e.Table] = append(s.rows[e.Table], s.staged[e.Table]...)
 		s.position[e.Table] = e.Window.End
 	}
 	s.staged[e.Table], s.next[e.Table] = nil, 0
 	batch.Mark("sink", mssqlcdc.Committed)
+	return nil
+}
+
+// writeChunk commits a chunk of a snapshot once, however it is read again.
+func (s *sink) writeChunk(batch *mssqlcdc.RecordBatch, e mssqlcdc.Envelope) error {
+	if s.chunk[e.Table] < e.Chunk.Prev+1 {
+		return fmt.Errorf("chunk %d follows %d, the table has %d chunks", e.Chunk.Number, e.Chunk.Prev, s.chunk[e.Table])
+	}
+	s.staged[e.Table] = append(s.staged[e.Table], idsOf(batch)...)
+	if !e.Last {
+		batch.Mark("sink", mssqlcdc.Staged)
+		return nil
+	}
+	s.events = append(s.events, e.Events...)
+	if rows := s.staged[e.Table]; len(rows) > 0 && e.Chunk.Number >= s.chunk[e.Table] {
+		s.snapshot[e.Table] = append(s.snapshot[e.Table], rows...)
+		s.chunk[e.Table] = e.Chunk.Number + 1
+	}
+	s.staged[e.Table], s.next[e.Table] = nil, 0
+	batch.Mark("sink", mssqlcdc.Committed)
+	return nil
+}
+
+// drainSome drains at most so many batches.
+func (r *testRun) drainSome(ctx context.Context, s *sink, rng *dice, batches int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	before := s.reject
+	defer func() { s.reject = before }()
+	s.reject = func() bool {
+		if batches--; batches <= 0 {
+			cancel()
+		}
+		return before()
+	}
+	if err := r.drain(ctx, s, rng); !errors.Is(err, context.Canceled) && !errors.Is(err, service.ErrEndOfInput) {
+		return err
+	}
 	return nil
 }
 

@@ -28,6 +28,7 @@ type table struct {
 	backoff  backoff
 	idleAt   time.Time // when an idle window last went out
 	isolated bool
+	snapshot *snapshot // nil: none is open
 
 	saving sync.Mutex // held while the resume position is stored
 }
@@ -51,6 +52,9 @@ func (t *table) rewind() {
 	t.sent, t.sentData = state.LSN, state.DataLSN
 	t.moved, t.reading = false, false
 	t.retryAt, t.idleAt = time.Time{}, time.Time{}
+	if t.snapshot != nil {
+		t.snapshot.rewind(state.Snapshot)
+	}
 }
 
 func (t *table) cursor() sqlserver.Cursor {

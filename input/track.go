@@ -24,6 +24,7 @@ type pending struct {
 	instance  mssqlcdc.CaptureInstance
 	messages  int  // handed out
 	acked     int  // acknowledged of those
+	chunk     bool // it is a chunk of the table's snapshot
 	complete  bool // the last part was handed out
 	abandoned bool // a read error or a nack ended it: its acknowledgements mean nothing
 }
@@ -39,11 +40,11 @@ func (t *tracker) acknowledged() checkpoint.State {
 	return t.state
 }
 
-// open starts a window behind those on their way.
-func (t *tracker) open(window mssqlcdc.Window, instance mssqlcdc.CaptureInstance) *pending {
+// open starts a window, or a chunk of the snapshot, behind what is on its way.
+func (t *tracker) open(window mssqlcdc.Window, instance mssqlcdc.CaptureInstance, chunk bool) *pending {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := &pending{window: window, instance: instance}
+	p := &pending{window: window, instance: instance, chunk: chunk}
 	t.queue = append(t.queue, p)
 	return p
 }
@@ -103,6 +104,10 @@ func (t *tracker) ack(p *pending, messages int) (checkpoint.State, bool) {
 }
 
 func (t *tracker) advance(p *pending) {
+	if p.chunk {
+		t.state.Snapshot = t.state.Snapshot.Advance(p.rows)
+		return
+	}
 	t.state.LSN = p.window.End
 	t.state.CommitTime = p.window.EndTime
 	if p.rows > 0 {
@@ -111,6 +116,13 @@ func (t *tracker) advance(p *pending) {
 	t.state.Instance = p.instance.Name
 	t.state.InstanceCreated = p.instance.CreateDate
 	t.state.InstanceStart = p.instance.StartLSN
+}
+
+// plan records where the next chunk of the snapshot ends, before it is read.
+func (t *tracker) plan(to []*string, final bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.state.Snapshot = t.state.Snapshot.Plan(to, final)
 }
 
 // flight counts what is on its way to the output and blocks the stream at the

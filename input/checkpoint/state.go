@@ -27,6 +27,8 @@ type State struct {
 
 	CompleteFrom     mssqlcdc.LSN `json:"complete_from"`      // no commit at or below it is promised; zero: all that CDC recorded
 	CompleteFromTime time.Time    `json:"complete_from_time"` // its commit time, UTC
+
+	Snapshot *Snapshot `json:"snapshot,omitempty"` // nil: the table was not read whole
 }
 
 // Validate checks what the input relies on.
@@ -40,6 +42,9 @@ func (s State) Validate() error {
 		return fmt.Errorf("resume position %s lies before its data position %s", s.LSN, s.DataLSN)
 	case s.Instance == "":
 		return fmt.Errorf("resume position without a capture instance")
+	}
+	if s.Snapshot != nil {
+		return s.Snapshot.validate()
 	}
 	return nil
 }

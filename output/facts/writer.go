@@ -13,6 +13,7 @@ import (
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/action"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/maintain"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/target"
 )
@@ -107,6 +108,18 @@ func (w *Writer) Watermark(key string) (int64, bool) {
 	written, inTable := w.target.Snapshot().AppVersion(key)
 	taken, given := w.taken[key]
 	return max(written, taken), inTable || given
+}
+
+// LogFloor is the floor of the log of a data table, for maintain.Auto: commits of
+// the application whose facts are not in this table yet must stay readable. key is
+// the watermark of the application and that table.
+func (w *Writer) LogFloor(ctx context.Context, data *delta.Table, appID, key string, below int64) (int64, error) {
+	written, ok := w.target.Snapshot().AppVersion(key)
+	if !ok {
+		// What lies before the first facts of a table is taken as far as it goes.
+		written = -1
+	}
+	return maintain.TxnFloor(ctx, data, appID, written, below)
 }
 
 // take makes a row pending. The caller holds mu.

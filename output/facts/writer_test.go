@@ -136,6 +136,14 @@ func TestEventsAreWrittenOnce(t *testing.T) {
 	require.Equal(t, 1, added)
 	require.Equal(t, 1, flush(t, w))
 	require.Equal(t, map[string]int{"a/-/data_skipped/0": 2}, read(t, st))
+
+	// That a snapshot is complete is said once, whatever was counted on the way.
+	whole := mssqlcdc.Fact{AppID: "a", Target: "lake/a", Event: mssqlcdc.EventBootstrap, MinLSN: changetest.LSN(1), MaxLSN: changetest.LSN(1), Detail: `{"rows":7}`}
+	again := whole
+	again.Detail = `{"rows":8}`
+	added, err = w.AddEvents(t.Context(), "", []mssqlcdc.Fact{whole, again})
+	require.NoError(t, err)
+	require.Equal(t, 1, added)
 }
 
 // A process that was taken for dead writes facts that its successor has rebuilt.

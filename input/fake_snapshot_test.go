@@ -1,0 +1,129 @@
+package input
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver"
+)
+
+// The source table of a fakeTable is its ids, in order.
+
+// insert adds a row to a source table, and the commit that captures it.
+func (f *fakeSource) insert(name string, n int, id int64) {
+	f.commit(name, n, 1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.tables[mssqlcdc.TableID{Schema: "dbo", Name: name}]
+	t.source = append(t.source, id)
+	slices.Sort(t.source)
+}
+
+func bound(id int64) sqlserver.Bound {
+	text := strconv.FormatInt(id, 10)
+	return sqlserver.Bound{&text}
+}
+
+// idOf is the id of a bound, or what stands for an open one.
+func idOf(b sqlserver.Bound, open int64) int64 {
+	if len(b) == 0 {
+		return open
+	}
+	id, err := strconv.ParseInt(*b[0], 10, 64)
+	if err != nil {
+		panic(err) // the test's own
+	}
+	return id
+}
+
+func (f *fakeSource) SnapshotKey(context.Context, sqlserver.Layout, []string) (sqlserver.SnapshotKey, error) {
+	return sqlserver.SnapshotKey{Columns: []sqlserver.KeyColumn{{Name: "id", Type: "bigint"}}, Unique: true}, nil
+}
+
+func (f *fakeSource) SnapshotStamp(ctx context.Context, _ mssqlcdc.CaptureInstance) (sqlserver.Head, error) {
+	return f.MaxLSN(ctx)
+}
+
+func (f *fakeSource) sourceIDs(layout sqlserver.Layout, from, to sqlserver.Bound) []int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var ids []int64
+	for _, id := range f.table(layout.Instance.Name).source {
+		if id >= idOf(from, -1<<62) && id < idOf(to, 1<<62) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (f *fakeSource) MaxKey(_ context.Context, layout sqlserver.Layout, _ sqlserver.SnapshotKey) (sqlserver.Bound, error) {
+	ids := f.sourceIDs(layout, nil, nil)
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return bound(ids[len(ids)-1]), nil
+}
+
+func (f *fakeSource) NextBound(_ context.Context, layout sqlserver.Layout, _ sqlserver.SnapshotKey, from, upto sqlserver.Bound, rows int64) (sqlserver.Bound, error) {
+	ids := f.sourceIDs(layout, from, bound(idOf(upto, 0)+1))
+	if int64(len(ids)) <= rows {
+		return nil, nil
+	}
+	return bound(ids[rows]), nil
+}
+
+func (f *fakeSource) EndBound(_ context.Context, layout sqlserver.Layout, _ sqlserver.SnapshotKey, last sqlserver.Bound) (sqlserver.Bound, error) {
+	ids := f.sourceIDs(layout, bound(idOf(last, 0)+1), nil)
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return bound(ids[0]), nil
+}
+
+// ReadChunk yields a part per PartRows rows.
+func (f *fakeSource) ReadChunk(_ context.Context, request sqlserver.ChunkRequest) iter.Seq2[sqlserver.Part, error] {
+	ids := f.sourceIDs(request.Layout, request.From, request.To)
+	f.mu.Lock()
+	readErr := f.readErr
+	f.mu.Unlock()
+	return func(yield func(sqlserver.Part, error) bool) {
+		size := int(max(1, request.Limits.PartRows))
+		for index := 0; ; index++ {
+			if readErr != nil {
+				if err := readErr(request.Layout.Instance.Table, index); err != nil {
+					yield(sqlserver.Part{}, err)
+					return
+				}
+			}
+			n := min(size, len(ids))
+			part := sqlserver.Part{Record: fakeSnapshotRecord(request.Layout, ids[:n], request.Stamp), Index: index, Last: n == len(ids)}
+			ids = ids[n:]
+			if !yield(part, nil) || part.Last {
+				return
+			}
+		}
+	}
+}
+
+func fakeSnapshotRecord(layout sqlserver.Layout, ids []int64, stamp sqlserver.Head) arrow.RecordBatch {
+	schema := layout.Schema()
+	builder, err := mssqlcdc.NewRowBuilder(schema, array.NewRecordBuilder(memory.DefaultAllocator, schema))
+	if err != nil {
+		panic(err) // the schema is the test's own
+	}
+	for _, id := range ids {
+		for column, value := range []any{stamp.LSN[:], nil, int64(0), nil, stamp.Time, id} {
+			if err := builder.Set(column, value); err != nil {
+				panic(err)
+			}
+		}
+	}
+	return builder.NewRecord()
+}

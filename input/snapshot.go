@@ -1,0 +1,277 @@
+package input
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/checkpoint"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver"
+)
+
+// snapshot is the snapshot of a table while it is open: its chunks are read one
+// after the other beside the windows. Fields belong to the scheduler's goroutine
+// but for those that say otherwise.
+type snapshot struct {
+	lsn     mssqlcdc.LSN
+	time    time.Time // commit time of lsn
+	key     sqlserver.SnapshotKey
+	next    int64           // number of the next chunk to read
+	from    sqlserver.Bound // where it begins
+	ended   bool            // the final chunk was read
+	reading bool
+	turn    bool // the last read of the table was a window
+
+	// released says that a window went out after the last acknowledgement: the
+	// verdict, which the snapshot held, moves with it.
+	released bool
+
+	// Of the goroutine that hands out: what went out so far.
+	prev, rows int64
+}
+
+// chunk is a chunk that is being read.
+type chunk struct {
+	number int64
+	from   sqlserver.Bound
+
+	// Set by the reading goroutine before the first part.
+	to    sqlserver.Bound
+	final bool
+	stamp sqlserver.Head
+}
+
+// begin opens a snapshot: its S, and what will be read. The changes after S come as
+// windows.
+func (s setup) beginSnapshot(ctx context.Context, layout sqlserver.Layout, names []string) (checkpoint.State, error) {
+	instance := layout.Instance
+	doing := "opening a snapshot of " + instance.Table.String()
+	stamp, err := s.source.SnapshotStamp(ctx, instance)
+	if err != nil {
+		return checkpoint.State{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	key, err := s.source.SnapshotKey(ctx, layout, names)
+	if err != nil {
+		return checkpoint.State{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	key.Isolation = s.config.snapshotIsolation
+	var last sqlserver.Bound
+	if len(key.Columns) > 0 {
+		if last, err = s.source.MaxKey(ctx, layout, key); err != nil {
+			return checkpoint.State{}, fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+	return checkpoint.State{
+		Version: checkpoint.StateVersion, LSN: stamp.LSN,
+		Instance: instance.Name, InstanceCreated: instance.CreateDate, InstanceStart: instance.StartLSN,
+		CompleteFrom: stamp.LSN, CompleteFromTime: stamp.Time,
+		Snapshot: checkpoint.NewSnapshot(stamp.LSN, time.Now(), keyNames(key), last),
+	}, nil
+}
+
+func keyNames(key sqlserver.SnapshotKey) []string {
+	var names []string
+	for _, c := range key.Columns {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// resumeSnapshot goes on with a snapshot that is open, on the columns that it was
+// opened with.
+func (s setup) resumeSnapshot(ctx context.Context, t *table, names []string) error {
+	state := t.tracker.acknowledged()
+	open := state.Snapshot
+	if open == nil || open.Complete {
+		return nil
+	}
+	same := func(a, b string) bool { return strings.EqualFold(a, b) }
+	if len(names) > 0 && !slices.EqualFunc(names, open.Keys, same) {
+		return &sqlserver.ConfigError{Field: overrideSnapshotKeys, Reason: fmt.Sprintf(
+			"the snapshot %s of %s that is open is cut on the columns %q, not on %q: leave them until it is complete, or take it again with another %s",
+			open.LSN, t.id, open.Keys, names, fieldCheckpointKey)}
+	}
+	t.snapshot = &snapshot{lsn: open.LSN, time: state.CompleteFromTime}
+	if len(open.Keys) > 0 {
+		key, err := s.source.SnapshotKey(ctx, t.layout, open.Keys)
+		if err != nil {
+			return fmt.Errorf("going on with the snapshot %s of %s: %w", open.LSN, t.id, err)
+		}
+		t.snapshot.key = key
+	}
+	t.snapshot.key.Isolation = s.config.snapshotIsolation
+	t.snapshot.rewind(open)
+	return nil
+}
+
+// rewind goes back to what was acknowledged.
+func (s *snapshot) rewind(state *checkpoint.Snapshot) {
+	s.next, s.from, s.ended = state.Done, state.From, state.Complete
+	s.prev, s.rows = state.Prev, state.Rows
+	s.reading, s.released = false, false
+}
+
+// chunkDue tells whether a chunk of the table can be read now.
+func (t *table) chunkDue() bool {
+	return t.snapshot != nil && !t.snapshot.ended && !t.snapshot.reading
+}
+
+// snapshotOpen tells whether a snapshot still keeps a bounded run from its end.
+func (t *table) snapshotOpen() bool { return t.snapshot != nil && !t.snapshot.released }
+
+// startChunk starts to read the next chunk of the table's snapshot.
+func (s *scheduler) startChunk(ctx context.Context, t *table) error {
+	r := s.newRead(t, mssqlcdc.Window{})
+	r.chunk = &chunk{number: t.snapshot.next, from: t.snapshot.from}
+	select {
+	case s.reads <- r:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	t.snapshot.reading, t.snapshot.turn = true, false
+	s.running++
+	s.group.Go(func() {
+		defer func() { s.finished <- r }()
+		defer close(r.parts)
+		r.err = s.readChunk(ctx, r)
+	})
+	return nil
+}
+
+// readChunk decides where the chunk ends, stores that, and passes its parts on.
+func (s *scheduler) readChunk(ctx context.Context, r *read) (err error) {
+	t, c := r.table, r.chunk
+	if c.to, c.final, err = s.planChunk(ctx, t, c); err != nil {
+		return err
+	}
+	if c.stamp, err = s.source.SnapshotStamp(ctx, r.instance); err != nil {
+		return fmt.Errorf("asking for the LSN of the chunk: %w", err)
+	}
+	if c.stamp.LSN.Less(t.snapshot.lsn) {
+		return &sqlserver.DataLossError{
+			Instance: r.instance.Name, Table: t.id, From: t.snapshot.lsn, During: true,
+			Reason: fmt.Sprintf("max_lsn went back to %s behind the snapshot: the database was restored", c.stamp.LSN),
+		}
+	}
+	return s.passOn(ctx, r, s.source.ReadChunk(ctx, sqlserver.ChunkRequest{
+		Layout: t.layout, Key: t.snapshot.key, From: c.from, To: c.to, Stamp: c.stamp,
+		Isolation: s.config.snapshotIsolation, LockTimeout: s.config.server.LockTimeout, Limits: s.config.limits,
+	}))
+}
+
+// planChunk is where the chunk ends, and whether it is the last. The answer is
+// stored before the chunk is read: see checkpoint.Snapshot.
+func (s *scheduler) planChunk(ctx context.Context, t *table, c *chunk) (to sqlserver.Bound, final bool, err error) {
+	open := t.tracker.acknowledged().Snapshot
+	if to, final, planned := open.End(c.number); planned {
+		return to, final, nil
+	}
+	last := sqlserver.Bound(open.Last)
+	key := t.snapshot.key
+	if len(last) > 0 {
+		if to, err = s.source.NextBound(ctx, t.layout, key, c.from, last, s.config.snapshotChunkRows); err != nil {
+			return nil, false, fmt.Errorf("looking for the end of the chunk: %w", err)
+		}
+	}
+	if len(to) == 0 {
+		final = true
+		// Rows behind the last key of the open come as changes.
+		if len(last) > 0 {
+			if to, err = s.source.EndBound(ctx, t.layout, key, last); err != nil {
+				return nil, false, fmt.Errorf("looking for the end of the snapshot: %w", err)
+			}
+		}
+	}
+	t.tracker.plan(to, final)
+	if err := s.save(ctx, t, t.tracker.acknowledged()); err != nil {
+		return nil, false, fmt.Errorf("storing where the chunk ends: %w", err)
+	}
+	return to, final, nil
+}
+
+// settleChunk takes a finished chunk into account.
+func (s *scheduler) settleChunk(r *read) error {
+	t := r.table
+	t.snapshot.reading = false
+	if r.err != nil {
+		return s.tableFailed(t, fmt.Errorf("reading chunk %d of snapshot %s of %s: %w", r.chunk.number, t.snapshot.lsn, t.id, r.err))
+	}
+	t.backoff.reset()
+	t.snapshot.next, t.snapshot.from, t.snapshot.ended = r.chunk.number+1, r.chunk.to, r.chunk.final
+	return nil
+}
+
+// release sends a window without rows after the last chunk of a snapshot was
+// acknowledged, so that the verdict does not wait for the next change.
+func (s *scheduler) release(ctx context.Context) error {
+	for _, t := range s.tables {
+		if t.isolated || t.reading || t.snapshot == nil || !t.snapshot.ended || t.snapshot.released {
+			continue
+		}
+		state := t.tracker.acknowledged()
+		if !state.Snapshot.Complete || state.LSN != t.sent {
+			continue
+		}
+		s.log.Infof("Snapshot %s of %s is complete: %d rows in %d chunks", t.snapshot.lsn, t.id, state.Snapshot.Rows, state.Snapshot.Done)
+		window := mssqlcdc.Window{Start: t.sent, End: t.sent, EndTime: state.CommitTime}
+		if window.End == t.snapshot.lsn {
+			window.EndTime = t.snapshot.time
+		}
+		if err := s.sendIdle(ctx, t, window, sqlserver.Movement{}); err != nil {
+			return err
+		}
+		t.snapshot.released = true
+	}
+	return nil
+}
+
+// handingOut is what the envelope of a chunk says about those before it. It belongs
+// to the goroutine that hands out.
+func (s *snapshot) handingOut(r *read, e *mssqlcdc.Envelope) {
+	c := r.chunk
+	e.Window = mssqlcdc.Window{Start: c.stamp.LSN, End: c.stamp.LSN, EndTime: c.stamp.Time}
+	e.Chunk = &mssqlcdc.Chunk{
+		Snapshot: s.lsn, Number: c.number, Prev: s.prev, Stamp: c.stamp.LSN, StampTime: c.stamp.Time, Final: c.final,
+	}
+}
+
+// handedOut counts a chunk that is out whole.
+func (s *snapshot) handedOut(c *chunk, rows int64) {
+	if rows > 0 {
+		s.prev = c.number
+	}
+	s.rows += rows
+}
+
+// events are the facts of a chunk's last part: that the snapshot was opened, and
+// that it is complete.
+func (s *snapshot) events(r *read, opened time.Time, rows int64) ([]mssqlcdc.Fact, error) {
+	fact := mssqlcdc.Fact{
+		Version: mssqlcdc.FactVersion, Table: r.table.id, CaptureInstance: r.instance.Name,
+		MinLSN: s.lsn, MaxLSN: s.lsn, EndLSN: s.lsn, EndCommitTime: known(s.time), StartedAt: known(opened),
+	}
+	var events []mssqlcdc.Fact
+	var errs []error
+	add := func(event mssqlcdc.Event, detail any, rows int64) {
+		text, err := json.Marshal(detail)
+		errs = append(errs, err)
+		fact.Event, fact.Detail, fact.Rows = event, string(text), rows
+		events = append(events, fact)
+	}
+	if r.chunk.number == 0 {
+		add(mssqlcdc.EventSnapshotOpen, map[string]any{
+			"mode": "chunked", "kind": "bootstrap", "generation": 0, "keys": keyNames(s.key),
+		}, 0)
+	}
+	if r.chunk.final {
+		add(mssqlcdc.EventBootstrap, map[string]any{
+			"snapshot": s.lsn, "chunks": r.chunk.number + 1, "rows": s.rows + rows, "last_lsn": r.chunk.stamp.LSN,
+		}, s.rows+rows)
+	}
+	return events, errors.Join(errs...)
+}
