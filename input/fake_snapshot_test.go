@@ -119,7 +119,7 @@ func fakeSnapshotRecord(layout sqlserver.Layout, ids []int64, stamp sqlserver.He
 		panic(err) // the schema is the test's own
 	}
 	for _, id := range ids {
-		for column, value := range []any{stamp.LSN[:], nil, int64(0), nil, stamp.Time, id} {
+		for column, value := range []any{stamp.LSN[:], nil, int64(0), nil, stamp.Time, id, id} {
 			if err := builder.Set(column, value); err != nil {
 				panic(err)
 			}

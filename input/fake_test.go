@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,7 +31,8 @@ type fakeSource struct {
 
 type fakeTable struct {
 	instance mssqlcdc.CaptureInstance
-	commits  []fakeCommit // in LSN order
+	commits  []fakeCommit              // in LSN order
+	newer    *mssqlcdc.CaptureInstance // listed once head has come to its start
 	low      mssqlcdc.LSN
 	source   []int64 // ids of the source table
 }
@@ -99,7 +101,7 @@ func (f *fakeSource) MaxLSN(context.Context) (sqlserver.Head, error) {
 
 func (f *fakeSource) table(instance string) *fakeTable {
 	for _, t := range f.tables {
-		if t.instance.Name == instance {
+		if t.instance.Name == instance || t.newer != nil && t.newer.Name == instance {
 			return t
 		}
 	}
@@ -122,7 +124,12 @@ func (f *fakeSource) Instances(context.Context) ([]mssqlcdc.CaptureInstance, err
 	defer f.mu.Unlock()
 	var all []mssqlcdc.CaptureInstance
 	for _, t := range f.tables {
-		all = append(all, t.instance)
+		if t.instance.Name != "" {
+			all = append(all, t.instance)
+		}
+		if t.newer != nil && !f.head.Less(t.newer.StartLSN) {
+			all = append(all, *t.newer)
+		}
 	}
 	return all, nil
 }
@@ -130,9 +137,13 @@ func (f *fakeSource) Instances(context.Context) ([]mssqlcdc.CaptureInstance, err
 func (f *fakeSource) CheckPermissions(context.Context, mssqlcdc.CaptureInstance) error { return nil }
 
 func (f *fakeSource) Columns(_ context.Context, instance mssqlcdc.CaptureInstance, _ sqlserver.ColumnOptions) (sqlserver.Layout, error) {
-	return sqlserver.Layout{Instance: instance, HasCommandID: true, Columns: []mssqlcdc.Column{
-		{Name: "id", Type: arrow.PrimitiveTypes.Int64, SourceType: "bigint", Key: true},
-	}}, nil
+	columns := []mssqlcdc.Column{{Name: "id", Type: arrow.PrimitiveTypes.Int64, SourceType: "bigint", Key: true}}
+	if strings.HasSuffix(instance.Name, "_v2") {
+		columns = append(columns, mssqlcdc.Column{Name: "extra", Type: arrow.PrimitiveTypes.Int64, SourceType: "bigint"})
+	} else {
+		columns = append(columns, mssqlcdc.Column{Name: "old", Type: arrow.PrimitiveTypes.Int64, SourceType: "bigint"})
+	}
+	return sqlserver.Layout{Instance: instance, HasCommandID: true, Columns: columns}, nil
 }
 
 func (f *fakeSource) CommitTime(_ context.Context, lsn mssqlcdc.LSN, exact bool) (time.Time, bool, error) {
@@ -190,7 +201,7 @@ func (f *fakeSource) Read(ctx context.Context, request sqlserver.ReadRequest) it
 	var rows []int64
 	window := request.Plan.Window
 	for _, c := range f.table(request.Layout.Instance.Name).commits {
-		if window.Contains(c.lsn) {
+		if window.Contains(c.lsn) && !c.lsn.Less(request.Layout.Instance.StartLSN) {
 			_, lo := c.lsn.Parts()
 			for i := range c.rows {
 				rows = append(rows, lo*1000+int64(i))
@@ -226,7 +237,7 @@ func fakeRecord(layout sqlserver.Layout, ids []int64) arrow.RecordBatch {
 	}
 	for _, id := range ids {
 		lsn, seqval := fakeLSN(int(id/1000)), mssqlcdc.LSN{9: byte(id)}
-		for column, value := range []any{lsn[:], seqval[:], int64(2), id % 1000, fakeTime(lsn), id} {
+		for column, value := range []any{lsn[:], seqval[:], int64(2), id % 1000, fakeTime(lsn), id, id} {
 			if err := builder.Set(column, value); err != nil {
 				panic(err)
 			}

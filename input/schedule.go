@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -125,6 +126,9 @@ func (s *scheduler) pollIfDue(ctx context.Context) error {
 		s.target = &target
 	}
 	if err := s.look(ctx, now); err != nil {
+		return err
+	}
+	if err := s.lookForNewer(ctx); err != nil {
 		return err
 	}
 	s.retry.reset()
@@ -256,14 +260,10 @@ func (s *scheduler) startNext(ctx context.Context, t *table) (bool, error) {
 func (s *scheduler) startRead(ctx context.Context, t *table) (bool, error) {
 	limits := s.config.limits
 	limits.Ranges = max(1, s.config.parallelReads/max(1, s.active()))
-	plan, err := s.source.Plan(ctx, t.layout, t.sent, s.upto(), limits)
+	plan, events, err := s.plan(ctx, t, limits)
 	if err == nil && plan.Window.IsEmpty() {
 		t.moved = false
 		return false, nil
-	}
-	var events []mssqlcdc.Fact
-	if err == nil {
-		events, err = s.reactToDDL(ctx, t, plan.Window)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -283,6 +283,22 @@ func (s *scheduler) startRead(ctx context.Context, t *table) (bool, error) {
 	request := sqlserver.ReadRequest{Layout: t.layout, Plan: plan, Limits: limits, Head: s.head}
 	s.group.Go(func() { s.readWindow(ctx, r, request) })
 	return true, nil
+}
+
+// plan decides the table's next window, in which capture instance it is read, and
+// what happened in it beside the changes.
+func (s *scheduler) plan(ctx context.Context, t *table, limits sqlserver.Limits) (sqlserver.Plan, []mssqlcdc.Fact, error) {
+	if s.switchDue(t) {
+		if err := s.switchInstance(ctx, t); err != nil {
+			return sqlserver.Plan{}, nil, err
+		}
+	}
+	plan, err := s.source.Plan(ctx, t.layout, t.sent, s.uptoOf(t), limits)
+	if err != nil || plan.Window.IsEmpty() {
+		return plan, nil, err
+	}
+	events, err := s.reactToDDL(ctx, t, plan.Window)
+	return plan, slices.Concat(t.events, events), err
 }
 
 // active counts the tables that have something to read.
@@ -342,6 +358,7 @@ func (s *scheduler) settleRead(r *read) error {
 		return s.tableFailed(t, fmt.Errorf("reading window %s of %s: %w", r.window, t.id, r.err))
 	}
 	t.backoff.reset()
+	t.events = nil
 	t.sent = r.end
 	if r.rows > 0 {
 		t.sentData = r.end

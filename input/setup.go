@@ -54,9 +54,7 @@ func (s setup) find(ctx context.Context) ([]found, error) {
 	}
 	var all []found
 	for _, table := range chosen {
-		slices.SortFunc(byTable[table], func(a, b mssqlcdc.CaptureInstance) int {
-			return cmp.Or(a.CreateDate.Compare(b.CreateDate), a.StartLSN.Compare(b.StartLSN))
-		})
+		slices.SortFunc(byTable[table], byAge)
 		all = append(all, found{table: table, instances: byTable[table]})
 	}
 	return all, nil
@@ -88,7 +86,7 @@ func (s setup) open(ctx context.Context, f found, start startFrom) (*table, erro
 			return nil, err
 		}
 	}
-	instance, err := s.recorded(f, state)
+	instance, err := s.recorded(f, state, o.instance != "")
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +113,15 @@ func (s setup) open(ctx context.Context, f found, start startFrom) (*table, erro
 		s.source.Remember(state.LSN, state.CommitTime)
 	}
 	t := newTable(layout, state)
+	t.pinned = o.instance != ""
+	if !strings.EqualFold(instance.Name, state.Instance) || !instance.CreateDate.Equal(state.InstanceCreated) && !state.InstanceCreated.IsZero() {
+		old := sqlserver.Layout{Instance: mssqlcdc.CaptureInstance{Name: state.Instance, Table: f.table}}
+		event, err := switched(old, layout)
+		if err != nil {
+			return nil, err
+		}
+		t.events = append(t.events, event)
+	}
 	return t, s.resumeSnapshot(ctx, t, o.snapshotKeys)
 }
 
@@ -145,19 +152,23 @@ func byName(instances []mssqlcdc.CaptureInstance, name string) (mssqlcdc.Capture
 }
 
 // recorded is the instance that the state names. One that is gone, or is another
-// one under the old name, took its changes with it.
-func (s setup) recorded(f found, state checkpoint.State) (mssqlcdc.CaptureInstance, error) {
+// one under the old name, took its changes with it, unless another records everything
+// after the position.
+func (s setup) recorded(f found, state checkpoint.State, pinned bool) (mssqlcdc.CaptureInstance, error) {
 	lost := &sqlserver.DataLossError{Instance: state.Instance, Table: f.table, From: state.LSN.Next()}
 	instance, err := byName(f.instances, state.Instance)
-	if err != nil {
+	switch {
+	case err != nil:
 		lost.Reason = "it was dropped, or another one was configured"
-		return mssqlcdc.CaptureInstance{}, lost
-	}
-	if !state.InstanceCreated.IsZero() && !instance.CreateDate.Equal(state.InstanceCreated) {
+	case !state.InstanceCreated.IsZero() && !instance.CreateDate.Equal(state.InstanceCreated):
 		lost.Reason = fmt.Sprintf("it was created again on %s", instance.CreateDate.Format(time.DateTime))
-		return mssqlcdc.CaptureInstance{}, lost
+	default:
+		return instance, nil
 	}
-	return instance, nil
+	if other := covering(f.instances, state.LSN); other != nil && !pinned {
+		return *other, nil
+	}
+	return mssqlcdc.CaptureInstance{}, lost
 }
 
 // begin decides where a table without a resume position starts.

@@ -94,6 +94,7 @@ type sink struct {
 
 	snapshot map[mssqlcdc.TableID][]int64 // ids of committed chunks
 	chunk    map[mssqlcdc.TableID]int64   // number of the last chunk with rows, plus 1
+	from     map[int64]string             // instance that a row came from
 	held     map[mssqlcdc.TableID]bool    // the last window said that a snapshot is open
 	events   []mssqlcdc.Fact
 }
@@ -103,6 +104,7 @@ func newSink() *sink {
 		position: map[mssqlcdc.TableID]mssqlcdc.LSN{}, staged: map[mssqlcdc.TableID][]int64{},
 		next: map[mssqlcdc.TableID]int{}, attempt: map[mssqlcdc.TableID]int64{}, rows: map[mssqlcdc.TableID][]int64{}, reject: func() bool { return false },
 		snapshot: map[mssqlcdc.TableID][]int64{}, chunk: map[mssqlcdc.TableID]int64{}, held: map[mssqlcdc.TableID]bool{},
+		from: map[int64]string{},
 	}
 }
 
@@ -151,6 +153,7 @@ func (s *sink) write(batch *mssqlcdc.RecordBatch) error {
 	for _, id := range idsOf(batch) {
 		if s.position[e.Table].Less(fakeLSN(int(id / 1000))) {
 			s.staged[e.Table] = append(s.staged[e.Table], id)
+			s.from[id] = e.Instance
 		}
 	}
 	if !e.Last {

@@ -30,6 +30,11 @@ type table struct {
 	isolated bool
 	snapshot *snapshot // nil: none is open
 
+	pinned bool                      // the capture instance is configured
+	next   *mssqlcdc.CaptureInstance // a newer one, which the stream goes on in
+	left   []sqlserver.Layout        // those that the stream went on from
+	events []mssqlcdc.Fact           // for the next window
+
 	saving sync.Mutex // held while the resume position is stored
 }
 
@@ -51,6 +56,7 @@ func (t *table) rewind() {
 	state := t.tracker.rewind()
 	t.sent, t.sentData = state.LSN, state.DataLSN
 	t.moved, t.reading = false, false
+	t.rewindInstance(state.Instance)
 	t.retryAt, t.idleAt = time.Time{}, time.Time{}
 	if t.snapshot != nil {
 		t.snapshot.rewind(state.Snapshot)
