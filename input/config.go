@@ -22,6 +22,7 @@ type config struct {
 	run             string
 	format          string
 	onTableError    string
+	onDataLoss      string
 	pollInterval    time.Duration
 	idleInterval    time.Duration
 	tablesInterval  time.Duration
@@ -38,6 +39,8 @@ type config struct {
 	streamSnapshot    bool
 	snapshotChunkRows int64
 	snapshotIsolation sqlserver.SnapshotIsolation
+
+	resnapshotInterval time.Duration
 }
 
 // override is one entry of table_overrides.
@@ -81,6 +84,7 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 		run:             take(f, conf.FieldString, fieldRun),
 		format:          take(f, conf.FieldString, fieldFormat),
 		onTableError:    take(f, conf.FieldString, fieldOnTableError),
+		onDataLoss:      take(f, conf.FieldString, fieldOnDataLoss),
 		pollInterval:    take(f, conf.FieldDuration, fieldPollInterval),
 		idleInterval:    take(f, conf.FieldDuration, fieldIdleInterval),
 		tablesInterval:  take(f, conf.FieldDuration, fieldTablesInterval),
@@ -95,6 +99,7 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 		streamSnapshot:  take(f, conf.FieldBool, fieldStreamSnapshot),
 	}
 	c.snapshotChunkRows = int64(take(f, conf.FieldInt, fieldSnapshotChunkRows))
+	c.resnapshotInterval = take(f, conf.FieldDuration, fieldResnapshotInterval)
 	if take(f, conf.FieldString, fieldSnapshotIsolation) == isolationSnapshot {
 		c.snapshotIsolation = sqlserver.Snapshot
 	}

@@ -39,7 +39,7 @@ func (r *read) envelope(server sqlserver.Server, part sqlserver.Part) (mssqlcdc.
 	}
 	e.Metrics, e.Events, e.Warnings = part.Metrics, r.events, part.Warnings
 	if r.chunk != nil {
-		events, err := r.table.snapshot.events(r, state.Snapshot.Opened, r.rows)
+		events, err := r.table.snapshot.events(r, state.Generation, *state.Snapshot, r.rows)
 		e.Events = append(e.Events, events...)
 		return e, err
 	}

@@ -152,10 +152,17 @@ func (s *scheduler) look(ctx context.Context, now time.Time) error {
 		if !t.ready(now) || t.moved || !t.sent.Less(s.upto()) {
 			continue
 		}
+		if err := t.loss; err != nil {
+			t.loss = nil
+			if err := s.tableFailed(ctx, t, err); err != nil {
+				return err
+			}
+			continue
+		}
 		if !t.checked {
 			done, err := s.setup.checkRestored(ctx, t, s.head)
 			if err != nil {
-				if err := s.tableFailed(t, err); err != nil {
+				if err := s.tableFailed(ctx, t, err); err != nil {
 					return err
 				}
 				continue
@@ -185,7 +192,7 @@ func (s *scheduler) look(ctx context.Context, now time.Time) error {
 func (s *scheduler) moved(ctx context.Context, t *table, m sqlserver.Movement, now time.Time) error {
 	switch {
 	case m.Err != nil:
-		return s.tableFailed(t, m.Err)
+		return s.tableFailed(ctx, t, m.Err)
 	case m.Moved:
 		t.moved = true
 		return nil
@@ -203,7 +210,7 @@ func (s *scheduler) moved(ctx context.Context, t *table, m sqlserver.Movement, n
 // sendIdle sends a window without rows, which nobody needs to read.
 func (s *scheduler) sendIdle(ctx context.Context, t *table, window mssqlcdc.Window, m sqlserver.Movement) error {
 	r := s.newRead(t, window)
-	r.end = window.End
+	r.end, r.events, t.events = window.End, t.events, nil
 	part := s.source.Idle(t.layout, window, m, s.head)
 	r.parts <- part
 	close(r.parts)
@@ -269,7 +276,7 @@ func (s *scheduler) startRead(ctx context.Context, t *table) (bool, error) {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
-		return false, s.tableFailed(t, fmt.Errorf("planning a window of %s: %w", t.id, err))
+		return false, s.tableFailed(ctx, t, fmt.Errorf("planning a window of %s: %w", t.id, err))
 	}
 	r := s.newRead(t, plan.Window)
 	r.events = events
@@ -347,15 +354,15 @@ func (s *scheduler) passOn(ctx context.Context, r *read, parts iter.Seq2[sqlserv
 }
 
 // settleRead takes a finished read into account.
-func (s *scheduler) settleRead(r *read) error {
+func (s *scheduler) settleRead(ctx context.Context, r *read) error {
 	t := r.table
 	s.running--
 	if r.chunk != nil {
-		return s.settleChunk(r)
+		return s.settleChunk(ctx, r)
 	}
 	t.reading = false
 	if r.err != nil {
-		return s.tableFailed(t, fmt.Errorf("reading window %s of %s: %w", r.window, t.id, r.err))
+		return s.tableFailed(ctx, t, fmt.Errorf("reading window %s of %s: %w", r.window, t.id, r.err))
 	}
 	t.backoff.reset()
 	t.events = nil
@@ -365,27 +372,6 @@ func (s *scheduler) settleRead(r *read) error {
 	}
 	t.moved = t.sent.Less(s.upto())
 	return nil
-}
-
-// tableFailed decides about one table's error: nil goes on, with the table later
-// or without it.
-func (s *scheduler) tableFailed(t *table, err error) error {
-	class := sqlserver.Classify(err)
-	if errors.Is(err, context.Canceled) || class == sqlserver.Canceled {
-		return err
-	}
-	s.metrics.errors.Incr(1, className(class))
-	if class == sqlserver.Transient {
-		pause := t.backoff.step()
-		t.retryAt = time.Now().Add(pause)
-		s.log.Warnf("Trying again in %s: %v", pause, err)
-		return nil
-	}
-	if s.config.onTableError != onErrorIsolate {
-		return err
-	}
-	s.report(fmt.Errorf("table %s was left out: %w", t.id, err))
-	return s.leaveOut(t, err)
 }
 
 // complete tells whether a bounded run has read all it was to read.
@@ -421,7 +407,7 @@ func (s *scheduler) pause(ctx context.Context, started bool) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case r := <-s.finished:
-		return s.settleRead(r)
+		return s.settleRead(ctx, r)
 	case <-s.wake:
 		return nil
 	case err := <-s.nacked: // nothing is being handed out that would notice it

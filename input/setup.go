@@ -86,9 +86,12 @@ func (s setup) open(ctx context.Context, f found, start startFrom) (*table, erro
 			return nil, err
 		}
 	}
-	instance, err := s.recorded(f, state, o.instance != "")
-	if err != nil {
-		return nil, err
+	instance, loss := s.recorded(f, state, o.instance != "")
+	if loss != nil {
+		if s.config.onDataLoss == lossFail {
+			return nil, loss
+		}
+		instance = f.instances[len(f.instances)-1]
 	}
 	layout, err := s.layout(ctx, instance, o)
 	if err != nil {
@@ -113,7 +116,7 @@ func (s setup) open(ctx context.Context, f found, start startFrom) (*table, erro
 		s.source.Remember(state.LSN, state.CommitTime)
 	}
 	t := newTable(layout, state)
-	t.pinned = o.instance != ""
+	t.pinned, t.loss = o.instance != "", loss
 	if !strings.EqualFold(instance.Name, state.Instance) || !instance.CreateDate.Equal(state.InstanceCreated) && !state.InstanceCreated.IsZero() {
 		old := sqlserver.Layout{Instance: mssqlcdc.CaptureInstance{Name: state.Instance, Table: f.table}}
 		event, err := switched(old, layout)
@@ -278,7 +281,7 @@ func (s setup) checkRestored(ctx context.Context, t *table, head sqlserver.Head)
 	if err != nil {
 		return false, fmt.Errorf("asking for the commit time of %s: %w", state.LSN, err)
 	}
-	lost := &sqlserver.DataLossError{Instance: state.Instance, Table: t.id, From: state.LSN.Next()}
+	lost := &sqlserver.DataLossError{Instance: state.Instance, Table: t.id, From: state.LSN.Next(), Restored: true}
 	if exists {
 		// Across zones and a changed server clock setting a time may shift by hours
 		// in rare cases; the LSN alone is no proof, so a shift is a loss, too.

@@ -30,6 +30,7 @@ type snapshot struct {
 	// released says that a window went out after the last acknowledgement: the
 	// verdict, which the snapshot held, moves with it.
 	released bool
+	told     bool // that it is complete
 
 	// Of the goroutine that hands out: what went out so far.
 	prev, rows int64
@@ -70,7 +71,7 @@ func (s setup) beginSnapshot(ctx context.Context, layout sqlserver.Layout, names
 		Version: checkpoint.StateVersion, LSN: stamp.LSN,
 		Instance: instance.Name, InstanceCreated: instance.CreateDate, InstanceStart: instance.StartLSN,
 		CompleteFrom: stamp.LSN, CompleteFromTime: stamp.Time,
-		Snapshot: checkpoint.NewSnapshot(stamp.LSN, time.Now(), keyNames(key), last),
+		Snapshot: checkpoint.NewSnapshot(stamp.LSN, stamp.Time, time.Now(), keyNames(key), last),
 	}, nil
 }
 
@@ -87,7 +88,12 @@ func keyNames(key sqlserver.SnapshotKey) []string {
 func (s setup) resumeSnapshot(ctx context.Context, t *table, names []string) error {
 	state := t.tracker.acknowledged()
 	open := state.Snapshot
-	if open == nil || open.Complete {
+	if open == nil {
+		return nil
+	}
+	if open.Complete {
+		// The process may have ended before the verdict was released.
+		t.snapshot = &snapshot{lsn: open.LSN, time: open.Time, ended: true, told: true}
 		return nil
 	}
 	same := func(a, b string) bool { return strings.EqualFold(a, b) }
@@ -96,7 +102,7 @@ func (s setup) resumeSnapshot(ctx context.Context, t *table, names []string) err
 			"the snapshot %s of %s that is open is cut on the columns %q, not on %q: leave them until it is complete, or take it again with another %s",
 			open.LSN, t.id, open.Keys, names, fieldCheckpointKey)}
 	}
-	t.snapshot = &snapshot{lsn: open.LSN, time: state.CompleteFromTime}
+	t.snapshot = &snapshot{lsn: open.LSN, time: open.Time}
 	if len(open.Keys) > 0 {
 		key, err := s.source.SnapshotKey(ctx, t.layout, open.Keys)
 		if err != nil {
@@ -154,7 +160,7 @@ func (s *scheduler) readChunk(ctx context.Context, r *read) (err error) {
 	}
 	if c.stamp.LSN.Less(t.snapshot.lsn) {
 		return &sqlserver.DataLossError{
-			Instance: r.instance.Name, Table: t.id, From: t.snapshot.lsn, During: true,
+			Instance: r.instance.Name, Table: t.id, From: t.snapshot.lsn, During: true, Restored: true,
 			Reason: fmt.Sprintf("max_lsn went back to %s behind the snapshot: the database was restored", c.stamp.LSN),
 		}
 	}
@@ -195,11 +201,11 @@ func (s *scheduler) planChunk(ctx context.Context, t *table, c *chunk) (to sqlse
 }
 
 // settleChunk takes a finished chunk into account.
-func (s *scheduler) settleChunk(r *read) error {
+func (s *scheduler) settleChunk(ctx context.Context, r *read) error {
 	t := r.table
 	t.snapshot.reading = false
 	if r.err != nil {
-		return s.tableFailed(t, fmt.Errorf("reading chunk %d of snapshot %s of %s: %w", r.chunk.number, t.snapshot.lsn, t.id, r.err))
+		return s.tableFailed(ctx, t, fmt.Errorf("reading chunk %d of snapshot %s of %s: %w", r.chunk.number, t.snapshot.lsn, t.id, r.err))
 	}
 	t.backoff.reset()
 	t.snapshot.next, t.snapshot.from, t.snapshot.ended = r.chunk.number+1, r.chunk.to, r.chunk.final
@@ -217,7 +223,10 @@ func (s *scheduler) release(ctx context.Context) error {
 		if !state.Snapshot.Complete || state.LSN != t.sent {
 			continue
 		}
-		s.log.Infof("Snapshot %s of %s is complete: %d rows in %d chunks", t.snapshot.lsn, t.id, state.Snapshot.Rows, state.Snapshot.Done)
+		if !t.snapshot.told {
+			t.snapshot.told = true
+			s.log.Infof("Snapshot %s of %s is complete: %d rows in %d chunks", t.snapshot.lsn, t.id, state.Snapshot.Rows, state.Snapshot.Done)
+		}
 		window := mssqlcdc.Window{Start: t.sent, End: t.sent, EndTime: state.CommitTime}
 		if window.End == t.snapshot.lsn {
 			window.EndTime = t.snapshot.time
@@ -248,12 +257,22 @@ func (s *snapshot) handedOut(c *chunk, rows int64) {
 	s.rows += rows
 }
 
+// openDetail is the detail of the event that a snapshot was opened.
+func openDetail(generation int, key sqlserver.SnapshotKey, loss *sqlserver.DataLossError) (string, error) {
+	detail := map[string]any{"mode": "chunked", "kind": "bootstrap", "generation": generation, "keys": keyNames(key)}
+	if loss != nil {
+		detail["kind"], detail["reason"] = "resnapshot", loss.Reason
+	}
+	text, err := json.Marshal(detail)
+	return string(text), err
+}
+
 // events are the facts of a chunk's last part: that the snapshot was opened, and
 // that it is complete.
-func (s *snapshot) events(r *read, opened time.Time, rows int64) ([]mssqlcdc.Fact, error) {
+func (s *snapshot) events(r *read, generation int, open checkpoint.Snapshot, rows int64) ([]mssqlcdc.Fact, error) {
 	fact := mssqlcdc.Fact{
 		Version: mssqlcdc.FactVersion, Table: r.table.id, CaptureInstance: r.instance.Name,
-		MinLSN: s.lsn, MaxLSN: s.lsn, EndLSN: s.lsn, EndCommitTime: known(s.time), StartedAt: known(opened),
+		MinLSN: s.lsn, MaxLSN: s.lsn, EndLSN: s.lsn, EndCommitTime: known(s.time), StartedAt: known(open.Opened),
 	}
 	var events []mssqlcdc.Fact
 	var errs []error
@@ -263,13 +282,18 @@ func (s *snapshot) events(r *read, opened time.Time, rows int64) ([]mssqlcdc.Fac
 		fact.Event, fact.Detail, fact.Rows = event, string(text), rows
 		events = append(events, fact)
 	}
-	if r.chunk.number == 0 {
-		add(mssqlcdc.EventSnapshotOpen, map[string]any{
-			"mode": "chunked", "kind": "bootstrap", "generation": 0, "keys": keyNames(s.key),
-		}, 0)
+	if r.chunk.number == 0 && generation == 0 { // a later one was said with the loss
+		detail, err := openDetail(0, s.key, nil)
+		add(mssqlcdc.EventSnapshotOpen, json.RawMessage(detail), 0)
+		errs = append(errs, err)
 	}
 	if r.chunk.final {
-		add(mssqlcdc.EventBootstrap, map[string]any{
+		event := mssqlcdc.EventBootstrap
+		if generation > 0 {
+			event = mssqlcdc.EventResnapshot
+			fact.LostFrom, fact.LostTo = open.LostFrom, open.LostTo
+		}
+		add(event, map[string]any{
 			"snapshot": s.lsn, "chunks": r.chunk.number + 1, "rows": s.rows + rows, "last_lsn": r.chunk.stamp.LSN,
 		}, s.rows+rows)
 	}

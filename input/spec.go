@@ -40,6 +40,9 @@ const (
 	fieldSnapshotChunkRows = "snapshot_chunk_rows"
 	fieldSnapshotIsolation = "snapshot_isolation"
 
+	fieldOnDataLoss         = "on_data_loss"
+	fieldResnapshotInterval = "resnapshot_interval"
+
 	overrideTable    = "table"
 	overrideInstance = "capture_instance"
 	overrideInclude  = "columns"
@@ -62,6 +65,10 @@ const (
 
 	isolationReadCommitted = "read_committed"
 	isolationSnapshot      = "snapshot"
+
+	lossFail       = "fail"
+	lossSkip       = "skip"
+	lossResnapshot = "resnapshot"
 )
 
 func spec() *service.ConfigSpec {
@@ -225,6 +232,13 @@ func runFields() []*service.ConfigField {
 			onErrorStop:    "End the run.",
 			onErrorIsolate: "Leave this table out from then on, go on with the others, and end as a failure when the run ends. The table's verdict stands still.",
 		}).Description("What to do when one table cannot go on: data loss, a schema that does not fit, a missing permission.").Default(onErrorStop),
+		service.NewStringAnnotatedEnumField(fieldOnDataLoss, map[string]string{
+			lossFail:       "The table cannot go on: see `on_table_error`.",
+			lossSkip:       "Go on at the oldest change that is left. The gap becomes an event in the facts, and the verdict is marked by it for good.",
+			lossResnapshot: "Read the table whole again as with `stream_snapshot`, beside the changes from then on. The gap becomes an event, the verdict stands still until the snapshot is complete and is marked.",
+		}).Description("What to do when the source no longer has changes that were not read yet: clean-up deleted them, or the capture instance was dropped. A database that was restored always fails: its positions belong to another history.").Default(lossFail),
+		service.NewDurationField(fieldResnapshotInterval).Default("168h").
+			Description("The least time between two snapshots of a table that losses ask for. A table that loses changes faster than it can be read would be read for ever.").Advanced(),
 	}
 }
 

@@ -34,6 +34,7 @@ type table struct {
 	next   *mssqlcdc.CaptureInstance // a newer one, which the stream goes on in
 	left   []sqlserver.Layout        // those that the stream went on from
 	events []mssqlcdc.Fact           // for the next window
+	loss   error                     // found when the table was opened, not gone on from yet
 
 	saving sync.Mutex // held while the resume position is stored
 }

@@ -118,6 +118,15 @@ func (t *tracker) advance(p *pending) {
 	t.state.InstanceStart = p.instance.StartLSN
 }
 
+// openSnapshot begins the table's next generation with a snapshot.
+func (t *tracker) openSnapshot(open *checkpoint.Snapshot) checkpoint.State {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.state.Generation++
+	t.state.Snapshot = open
+	return t.state
+}
+
 // plan records where the next chunk of the snapshot ends, before it is read.
 func (t *tracker) plan(to []*string, final bool) {
 	t.mu.Lock()

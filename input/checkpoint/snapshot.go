@@ -17,6 +17,7 @@ import (
 // so whoever may read the cache may read those.
 type Snapshot struct {
 	LSN    mssqlcdc.LSN `json:"lsn"`    // S: the stream of changes began here
+	Time   time.Time    `json:"time"`   // commit time of LSN, UTC; zero if unknown
 	Opened time.Time    `json:"opened"` // when, by the reader's clock
 	Keys   []string     `json:"keys,omitempty"`
 	Last   []*string    `json:"last,omitempty"` // key of the last row at the open; rows behind it come as changes
@@ -28,12 +29,15 @@ type Snapshot struct {
 	Planned [][]*string `json:"planned,omitempty"` // ends of the chunks from Done on; an empty one is open
 	Final   bool        `json:"final,omitempty"`   // the last planned chunk ends the snapshot
 
+	LostFrom *time.Time `json:"lost_from,omitempty"` // commit times of a loss that it stands for
+	LostTo   *time.Time `json:"lost_to,omitempty"`
+
 	Complete bool `json:"complete,omitempty"` // every chunk is acknowledged
 }
 
 // NewSnapshot is a snapshot of which nothing was read.
-func NewSnapshot(lsn mssqlcdc.LSN, opened time.Time, keys []string, last []*string) *Snapshot {
-	return &Snapshot{LSN: lsn, Opened: opened.UTC(), Keys: keys, Last: last, Prev: -1}
+func NewSnapshot(lsn mssqlcdc.LSN, at, opened time.Time, keys []string, last []*string) *Snapshot {
+	return &Snapshot{LSN: lsn, Time: at, Opened: opened.UTC(), Keys: keys, Last: last, Prev: -1}
 }
 
 // Plan records where the next chunk after those planned so far ends.

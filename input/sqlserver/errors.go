@@ -34,6 +34,7 @@ type DataLossError struct {
 	MinLSN   mssqlcdc.LSN // the instance's low watermark now; zero if the instance is gone
 	MinTime  time.Time    // its commit time in UTC; zero if unknown
 	During   bool         // found after the read: clean-up ran meanwhile, parts of the window must be discarded
+	Restored bool         // the database has another history than the position
 	Reason   string       // one line: purged, dropped, recreated
 }
 
