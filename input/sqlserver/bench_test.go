@@ -61,7 +61,7 @@ func (c *canned) Handle(ctx context.Context, req *tds.Request, w *tds.Writer) er
 	return c.answer(ctx, statement, args, w)
 }
 
-func newCanned(b *testing.B) *canned {
+func newCanned(b testing.TB) *canned {
 	c := &canned{stub: newStub()}
 	c.tables["t"] = &stubTable{min: lsn(1)}
 	text := tds.CollationDefault()

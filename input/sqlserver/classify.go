@@ -144,6 +144,7 @@ func classifyNumber(number int32) Class {
 	case 1205, // chosen as deadlock victim
 		1222,       // a lock was not granted within LockTimeout
 		3960, 3961, // snapshot isolation: a conflict with an update or with DDL
+		3958, 3966, // snapshot isolation: tempdb ran out of room for row versions
 		601,                                             // data moved during a scan
 		64, 121, 233, 10053, 10054, 10060, 10061, 11001, // the network, as the server's side names it
 		596, 6005, 17142, 17148, // session killed, shutting down, paused

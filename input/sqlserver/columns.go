@@ -26,6 +26,7 @@ const (
 type field struct {
 	expression string // of the alias c
 	column     fetch.Column
+	id         int64 // column_id in the source table
 }
 
 // captured is a captured column as the catalogue describes it.
@@ -172,7 +173,7 @@ func (l *Layout) add(one captured, types map[string]sqlType) error {
 		}
 	}
 	column.Name = one.name
-	l.fields = append(l.fields, field{expression: expression, column: column})
+	l.fields = append(l.fields, field{expression: expression, column: column, id: one.id})
 	l.Columns = append(l.Columns, mssqlcdc.Column{
 		Name: one.name, Type: column.Type(), SourceType: one.declared,
 		Key: slices.Contains(l.Instance.KeyColumns, one.name),

@@ -121,8 +121,8 @@ type conn struct {
 	dropped atomic.Bool
 }
 
-// ResetSession replaces the driver's: a session of ours never changes state, so that taking it from the pool costs no
-// round trip.
+// ResetSession replaces the driver's: a session of ours that changes state is set back or dropped before it goes back to the
+// pool, so that taking it from there costs no round trip.
 func (c *conn) ResetSession(context.Context) error {
 	if !c.IsValid() {
 		return driver.ErrBadConn
