@@ -14,10 +14,11 @@ type catalog struct {
 	functions    map[string]scalar // by lower-case name, called without a schema
 	sysFunctions map[string]scalar // in schema sys
 	procedures   map[string]*procedure
+	controls     map[string]*procedure // in schema sim
 }
 
 func newCatalog() *catalog {
-	c := &catalog{functions: metadataFunctions(), sysFunctions: cdcFunctions(), procedures: map[string]*procedure{}}
+	c := &catalog{functions: metadataFunctions(), sysFunctions: cdcFunctions(), procedures: map[string]*procedure{}, controls: map[string]*procedure{}}
 	for name, f := range serverFunctions() {
 		c.functions[name] = f
 	}
@@ -34,6 +35,9 @@ func newCatalog() *catalog {
 		for _, p := range list {
 			c.procedures[fold(p.name)] = p
 		}
+	}
+	for _, p := range controlProcedures() {
+		c.controls[fold(p.name)] = p
 	}
 	return c
 }

@@ -126,7 +126,7 @@ func rowsSysObjects(c *viewCall) error {
 
 func rowsTables(c *viewCall) error {
 	tracked := map[int32]bool{}
-	for _, i := range c.db.cdc().Instances() {
+	for _, i := range c.session.view(c.db).Instances() {
 		tracked[i.SourceObjectID] = true
 	}
 	return c.each(ofKind(kindTable), func(o *object) error {

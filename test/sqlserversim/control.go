@@ -60,7 +60,10 @@ func (s *Server) Cleanup(ctx context.Context) error {
 // sys.sp_cdc_cleanup_change_table does. The zero LSN means max_lsn: everything but the newest commit goes. The database is the
 // default one.
 func (s *Server) CleanupBelow(ctx context.Context, instance string, mark engine.LSN) error {
-	db := s.DefaultDB()
+	return cleanupBelow(ctx, s.DefaultDB(), instance, mark)
+}
+
+func cleanupBelow(ctx context.Context, db *engine.Database, instance string, mark engine.LSN) error {
 	if mark.IsZero() {
 		mark, _ = db.CDC().MaxLSN()
 	}

@@ -213,14 +213,17 @@ func (s *session) dropTable(ctx context.Context, d *ast.Drop, i int) error {
 	if err := s.needAlter(db, t.Def()); err != nil {
 		return message(3701, "drop", "table", d.Names[i].String())
 	}
-	gone := db.cdc().InstancesOf(t.Def().ObjectID)
-	if err := s.inTx(ctx, db, func(tx *engine.Tx) error { return tx.DropTable(ctx, t) }); err != nil {
+	var gone []*engine.Instance
+	if err := s.inTx(ctx, db, func(tx *engine.Tx) error {
+		gone = tx.CDC().InstancesOf(t.Def().ObjectID)
+		return tx.DropTable(ctx, t)
+	}); err != nil {
 		return err
 	}
-	s.srv.security.dropGrants(db.name, t.Def().ObjectID)
-	for _, instance := range gone {
-		s.forgetInstance(db, instance)
-	}
+	s.atCommit(func() {
+		s.srv.security.dropGrants(db.name, t.Def().ObjectID)
+		s.forgetInstances(db, gone)
+	})
 	return nil
 }
 

@@ -21,6 +21,9 @@
 // Everything that happens is deterministic under WithSeed, WithClock and WithCaptureInterval(0); then capture happens when
 // Server.Capture is called or when a session runs sys.sp_cdc_scan.
 //
+// Faults, capture and clean-up are Go methods of Server, and procedures of schema sim for clients in other processes (EXEC sim.fault,
+// sim.capture …; see controlProcedures).
+//
 // # What it is not
 //
 // It is not durable, has no query optimiser beyond a seek on the clustered key of change tables and source tables, and takes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 )
@@ -117,6 +118,7 @@ func RouteTo(host string, port uint16) Action { return Action{kind: actRoute, ho
 
 // Rule is a fault in force.
 type Rule struct {
+	number  int64 // what EXEC sim.fault gives, from 1
 	fault   Fault
 	set     *faultSet
 	matched int
@@ -152,6 +154,7 @@ func (r *Rule) Release() { r.once.Do(func() { close(r.release) }) }
 type faultSet struct {
 	mu    sync.Mutex
 	rules []*Rule
+	last  int64 // number given
 	rand  *rand.Rand
 }
 
@@ -164,8 +167,17 @@ func (fs *faultSet) add(f Fault) *Rule {
 	r.fault.Action.release = r.release
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	fs.last++
+	r.number = fs.last
 	fs.rules = append(fs.rules, r)
 	return r
+}
+
+// list gives the rules in force.
+func (fs *faultSet) list() []*Rule {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return slices.Clone(fs.rules)
 }
 
 // armed is a rule that matched and will act after rows more rows.

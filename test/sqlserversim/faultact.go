@@ -131,7 +131,7 @@ func (k *wireSink) finish(ctx context.Context) error {
 	return nil
 }
 
-// disarm takes the connection's own hooks away and counts the rows sent.
+// disarm forgets a fault that has not acted and counts the rows sent.
 func (k *wireSink) disarm() {
 	k.ses.srv.log.rows.Add(k.rows)
 	k.ses.info.rows.Store(k.rows)
@@ -166,6 +166,7 @@ func (k *wireSink) act() error {
 		e := a.sqlError("")
 		if a.number == 1205 && a.text == "" {
 			e = message(1205, k.ses.spid)
+			e.Class, e.State = a.class, a.state
 		}
 		k.ses.lost(k.ctx, e)
 		return e
@@ -176,17 +177,8 @@ func (k *wireSink) act() error {
 	if a.kind == actReset {
 		meterOf(k.w.Conn()).reset.Store(true)
 	}
-	k.inject(a.wireFault(false))
-	if a.kind == actHang && k.w.Err() == nil {
-		return nil // released
+	if err := k.w.Inject(a.wireFault(false)); err == nil {
+		return nil // a hang that was released
 	}
 	return errInjected
-}
-
-// inject breaks the answer off here. Package tds takes faults from hooks, so the row hook is set for a row of no bytes.
-func (k *wireSink) inject(f tds.Fault) {
-	c := k.w.Conn()
-	c.SetHooks(tds.Hooks{Row: func(*tds.Conn, int64) tds.Fault { return f }})
-	_ = k.w.RawRow(nil)
-	c.SetHooks(tds.Hooks{})
 }

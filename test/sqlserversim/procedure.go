@@ -16,6 +16,7 @@ import (
 
 // procedure is a system procedure.
 type procedure struct {
+	schema string // sys or sim
 	name   string
 	params []tsql.Param
 	only   string // the one database that has it (msdb), else ""
@@ -25,7 +26,7 @@ type procedure struct {
 // newProcedure makes a procedure from a list of parameters in the form "@name type [= default] [output]". Without a default a
 // parameter is required; the default is NULL, a number or a quoted text.
 func newProcedure(name, params string, run func(*procCall) error) *procedure {
-	p := &procedure{name: name, run: run}
+	p := &procedure{schema: "sys", name: name, run: run}
 	depth, start := 0, 0
 	take := func(item string) {
 		if item = strings.TrimSpace(item); item != "" {
@@ -166,8 +167,11 @@ func (s *session) Procedure(_ context.Context, name tsql.ObjectName) (*tsql.Proc
 		}
 		return &tsql.Procedure{Name: tsql.ObjectName{Database: db.name, Schema: o.schema, Name: o.name}, Body: o.proc.stmt}, nil
 	}
-	p, ok := s.srv.catalog.procedures[fold(name.Name)]
 	schema := cmp.Or(fold(name.Schema), "sys")
+	if schema == "sim" {
+		return s.controlCall(db, name)
+	}
+	p, ok := s.srv.catalog.procedures[fold(name.Name)]
 	if !ok || schema != "sys" && schema != "dbo" || p.only != "" && !strings.EqualFold(p.only, db.name) {
 		return nil, sqlerr.NoProcedure(name)
 	}
@@ -198,12 +202,12 @@ func (s *session) userProcedure(db *database, name tsql.ObjectName) *object {
 
 func (s *session) systemCall(db *database, p *procedure) *tsql.Procedure {
 	return &tsql.Procedure{
-		Name: tsql.ObjectName{Schema: "sys", Name: p.name}, Params: p.params,
+		Name: tsql.ObjectName{Schema: p.schema, Name: p.name}, Params: p.params,
 		Call: func(ctx context.Context, call *tsql.Call) (int32, error) {
 			c := &procCall{ctx: ctx, session: s, db: db, proc: p, call: call}
 			s.refreshRights()
 			if err := p.run(c); err != nil {
-				return 1, s.inProcedure(err, p.name)
+				return 1, s.inProcedure(err, p.schema+"."+p.name)
 			}
 			return c.status, nil
 		},
@@ -214,7 +218,7 @@ func (s *session) systemCall(db *database, p *procedure) *tsql.Procedure {
 func (s *session) inProcedure(err error, name string) error {
 	err = clientError(err, s.spid)
 	if e := sqlerr.Of(err); e != nil {
-		return e.In("sys." + name).At(1)
+		return e.In(name).At(1)
 	}
 	return err
 }

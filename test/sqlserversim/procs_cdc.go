@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/sqlserversim/engine"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/sqlerr"
@@ -86,31 +85,20 @@ func spEnableTable(c *procCall) error {
 		}
 		spec.Columns = columns
 	}
-	res, err := c.enableTable(spec)
+	var res engine.EnableResult
+	err := c.session.inTx(c.ctx, c.db, func(tx *engine.Tx) (err error) {
+		res, err = tx.EnableTable(c.ctx, spec)
+		return err
+	})
 	if err != nil {
 		return err
 	}
+	c.session.forgetInstance(c.db, res.Instance) // of an instance of that name whose enable was rolled back
 	if spec.Role != "" {
 		c.session.srv.security.addPrincipal(c.db.name, principal{name: spec.Role, role: true})
 	}
 	c.grantFunctions(res.Instance)
 	return c.enableMessages(res, spec)
-}
-
-// enableTable enables. The engine waits for transactions that have changed the table; when that is the session's own, which on a
-// real server does not stand in its way, the wait would never end.
-func (c *procCall) enableTable(spec engine.EnableTableSpec) (engine.EnableResult, error) {
-	if c.session.tran.txs[c.db] == nil {
-		return c.db.eng.EnableTable(c.ctx, spec)
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
-	defer cancel()
-	res, err := c.db.eng.EnableTable(ctx, spec)
-	if err != nil && c.ctx.Err() == nil && ctx.Err() != nil {
-		return res, errorf("The simulator cannot enable table %s.%s for Change Data Capture while it is locked by a transaction and the session has an open transaction itself: commit first.",
-			spec.Schema, spec.Table)
-	}
-	return res, err
 }
 
 // grantFunctions lets the gating role, or everybody, call the instance's functions.
@@ -193,17 +181,25 @@ func spDisableTable(c *procCall) error {
 			return c.fail(22963, p)
 		}
 	}
-	before := c.db.cdc().Instances()
-	if err := c.db.eng.DisableTable(c.text("@source_schema"), c.text("@source_name"), c.text("@capture_instance")); err != nil {
+	var gone []*engine.Instance
+	err := c.session.inTx(c.ctx, c.db, func(tx *engine.Tx) (err error) {
+		gone, err = tx.DisableTable(c.ctx, c.text("@source_schema"), c.text("@source_name"), c.text("@capture_instance"))
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	after := c.db.cdc()
-	for _, i := range before {
-		if _, still := after.Instance(i.Name); !still {
-			c.session.forgetInstance(c.db, i)
+	c.session.atCommit(func() { c.session.forgetInstances(c.db, gone) })
+	return nil
+}
+
+// forgetInstances drops the permissions on instances that are no more.
+func (s *session) forgetInstances(db *database, gone []*engine.Instance) {
+	for _, i := range gone {
+		if _, again := db.cdc().Instance(i.Name); !again { // not enabled again by the same transaction
+			s.forgetInstance(db, i)
 		}
 	}
-	return nil
 }
 
 // forgetInstance drops the permissions on an instance's objects.

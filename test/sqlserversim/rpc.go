@@ -28,7 +28,7 @@ func (s *session) call(ctx context.Context, call *tds.Call, more bool) error {
 		final.Status |= tds.DoneRPCInBatch
 	}
 	err = s.answer(ctx, s.callText(call, args), func(sink *wireSink) error {
-		sink.inProc = true
+		sink.rpc = true
 		if !call.NoExec {
 			if err := s.sql.Call(ctx, name, args, sink); err != nil {
 				return err

@@ -154,7 +154,9 @@ func (s *session) answer(ctx context.Context, text string, run func(*wireSink) e
 	s.srv.log.add(text)
 	sink := newWireSink(s, s.writer)
 	s.sink = sink
-	sink.arm(s.srv.faults.match(AtStatement, s.connection, s.login, text))
+	if !isControl(text) {
+		sink.arm(s.srv.faults.match(AtStatement, s.connection, s.login, text))
+	}
 	err := sink.start(ctx)
 	if err == nil {
 		err = run(sink)
@@ -232,14 +234,22 @@ func (s *session) view(db *database) *engine.View {
 		return v
 	}
 	if !s.statement.active {
-		return db.cdc()
+		return s.newestView(db)
 	}
 	v, ok := s.statement.views[db]
 	if !ok {
-		v = db.cdc()
+		v = s.newestView(db)
 		s.statement.views[db] = v
 	}
 	return v
+}
+
+// newestView shows what the session's own transaction has enabled and disabled, too.
+func (s *session) newestView(db *database) *engine.View {
+	if tx, ok := s.tran.txs[db]; ok {
+		return tx.CDC()
+	}
+	return db.cdc()
 }
 
 // Variable gives the global variables that belong to the server.

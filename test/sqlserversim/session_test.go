@@ -317,13 +317,39 @@ func TestReadCommittedSnapshot(t *testing.T) {
 	require.Equal(t, []string{"2"}, rows(t, db, "SELECT v FROM dbo.t"))
 }
 
+// TestEnableInsideATransaction: enabling a table is part of the open transaction, also when that has changed the table: its own session
+// sees it, all others at the commit, and a rollback takes it back.
 func TestEnableInsideATransaction(t *testing.T) {
 	t.Parallel()
-	sim := start(t, sqlserversim.WithoutTLS())
-	exec(t, sim, "CREATE TABLE dbo.a (id int PRIMARY KEY)", "CREATE TABLE dbo.b (id int PRIMARY KEY)", "EXEC sys.sp_cdc_enable_db")
-	exec(t, sim, "BEGIN TRAN; INSERT dbo.a VALUES (1); EXEC sys.sp_cdc_enable_table 'dbo', 'b', @role_name = NULL; COMMIT")
-	err := sim.Exec(t.Context(), "BEGIN TRAN; INSERT dbo.a VALUES (2); EXEC sys.sp_cdc_enable_table 'dbo', 'a', @role_name = NULL; COMMIT")
-	require.ErrorContains(t, err, "commit first")
+	sim := start(t, sqlserversim.WithoutTLS(), sqlserversim.WithLogin("reader", "", false))
+	exec(t, sim, "CREATE TABLE dbo.a (id int PRIMARY KEY)", "EXEC sys.sp_cdc_enable_db")
+	db := connect(t, sim.DSN())
+	const help, enable = "EXEC sys.sp_cdc_help_change_data_capture", "EXEC sys.sp_cdc_enable_table 'dbo', 'a', @role_name = NULL"
+	for _, end := range []string{"ROLLBACK", "COMMIT"} {
+		tx, err := db.Conn(t.Context())
+		require.NoError(t, err)
+		_, err = tx.ExecContext(t.Context(), "BEGIN TRAN; INSERT dbo.a VALUES (1); "+enable+"; INSERT dbo.a VALUES (2)")
+		require.NoError(t, err)
+		require.Len(t, rows(t, tx, help), 1)
+		require.Equal(t, []string{"true"}, rows(t, tx, "SELECT is_tracked_by_cdc FROM sys.tables WHERE name = 'a'"))
+		require.Empty(t, rows(t, db, help))
+		_, err = tx.ExecContext(t.Context(), end)
+		require.NoError(t, err)
+		require.NoError(t, tx.Close())
+	}
+	require.Len(t, rows(t, db, help), 1)
+	capture(t, sim)
+	require.Equal(t, []string{"2"}, rows(t, db, "SELECT id FROM cdc.dbo_a_CT"), "what was logged after the call")
+
+	_, err := db.ExecContext(t.Context(), "BEGIN TRAN; EXEC sys.sp_cdc_disable_table 'dbo', 'a', 'all'; ROLLBACK")
+	require.NoError(t, err)
+	exec(t, sim, "CREATE USER reader FOR LOGIN reader; GRANT SELECT ON dbo.a TO reader")
+	require.Equal(t, []string{"2"}, rows(t, connect(t, sim.DSN("reader")), "SELECT id FROM cdc.fn_cdc_get_all_changes_dbo_a(sys.fn_cdc_get_min_lsn('dbo_a'), sys.fn_cdc_get_max_lsn(), 'all')"),
+		"everybody may call its functions as before")
+	_, err = db.ExecContext(t.Context(), "BEGIN TRAN; EXEC sys.sp_cdc_disable_table 'dbo', 'a', 'all'; TRUNCATE TABLE dbo.a; "+enable+"; COMMIT")
+	require.NoError(t, err)
+	require.Len(t, rows(t, db, help), 1)
+	require.Empty(t, rows(t, db, "SELECT id FROM cdc.dbo_a_CT"))
 }
 
 func TestCounters(t *testing.T) {

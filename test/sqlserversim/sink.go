@@ -18,13 +18,12 @@ type wireSink struct {
 	ses     *session
 	w       *tds.Writer
 	ctx     context.Context
-	inProc  bool // a call by RPC: statements end in DONEINPROC
+	rpc     bool // a call by RPC: all statements end in DONEINPROC, the call itself in a DONEPROC that is not Done's to send
 	encoder rowEncoder
 	failed  bool // the last statement ended in an error
 
-	returned bool
-	status   int32
-	rows     int64
+	status int32 // that the procedure of an RPC returned
+	rows   int64
 
 	fault *armed // not acted yet
 	slow  time.Duration
@@ -62,9 +61,12 @@ func (k *wireSink) Done(d tsql.Done) error {
 	if d.Failed {
 		done.Status |= tds.DoneError
 	}
-	if k.inProc {
+	switch {
+	case k.rpc || d.InProc:
 		k.w.DoneInProc(done)
-	} else {
+	case d.Kind == tsql.DoneExec:
+		k.w.DoneProc(done)
+	default:
 		k.w.Done(done)
 	}
 	return k.w.Err()
@@ -88,6 +90,8 @@ func commandOf(kind tsql.DoneKind) tds.Command {
 		return tds.CommandCommit
 	case tsql.DoneRollback:
 		return tds.CommandRollback
+	case tsql.DoneExec:
+		return tds.CommandExecute
 	}
 	return tds.CommandNone
 }
@@ -95,9 +99,7 @@ func commandOf(kind tsql.DoneKind) tds.Command {
 // Message sends an error or information.
 func (k *wireSink) Message(e *tsql.Error) error {
 	k.ses.noteMessage(e)
-	k.w.Message(&tds.ServerError{
-		Number: e.Number, State: e.State, Class: e.Class, Text: e.Message, Proc: e.Procedure, Line: max(1, e.Line),
-	})
+	k.w.Message(wireMessage(e))
 	if e.Class >= 20 {
 		return errFatal
 	}
@@ -107,10 +109,14 @@ func (k *wireSink) Message(e *tsql.Error) error {
 // errFatal ends a batch after an error of class 20 or more; the connection closes when the answer is out.
 var errFatal = errors.New("an error of class 20 or more ended the session")
 
-// ReturnStatus keeps the status for the end of the call.
+// ReturnStatus sends the status of an EXEC; that of an RPC is kept for the end of the call.
 func (k *wireSink) ReturnStatus(status int32) error {
-	k.returned, k.status = true, status
-	return nil
+	if k.rpc {
+		k.status = status
+		return nil
+	}
+	k.w.ReturnStatus(status)
+	return k.w.Err()
 }
 
 // noteMessage counts errors and keeps the text of statements that were not understood.
@@ -134,7 +140,17 @@ func serverError(err error) *tds.ServerError {
 	if e == nil {
 		return nil
 	}
-	return &tds.ServerError{Number: e.Number, State: e.State, Class: e.Class, Text: e.Message, Proc: e.Procedure, Line: max(1, e.Line)}
+	return wireMessage(e)
+}
+
+// wireMessage is a message as a client gets it: class 10 is sent as 0 (documentation page "Database Engine error severities"), or DB-Library
+// would take it for an error.
+func wireMessage(e *sqlerr.Error) *tds.ServerError {
+	class := e.Class
+	if class == 10 {
+		class = 0
+	}
+	return &tds.ServerError{Number: e.Number, State: e.State, Class: class, Text: e.Message, Proc: e.Procedure, Line: max(1, e.Line)}
 }
 
 // rowEncoder writes rows of one rowset.

@@ -25,10 +25,21 @@ func lab(t *testing.T, opts ...sqlserversim.Option) (*sqlserversim.Server, *sql.
 	return sim, connect(t, sim.DSN())
 }
 
-// maxLSN is the position of capture.
+// maxLSN is the position of capture, minLSN the low watermark of dbo_orders.
 func maxLSN(t *testing.T, db queryer) []byte {
 	t.Helper()
-	r, err := db.QueryContext(t.Context(), "SELECT sys.fn_cdc_get_max_lsn()")
+	return queryLSN(t, db, "SELECT sys.fn_cdc_get_max_lsn()")
+}
+
+func minLSN(t *testing.T, db queryer) []byte {
+	t.Helper()
+	return queryLSN(t, db, "SELECT sys.fn_cdc_get_min_lsn('dbo_orders')")
+}
+
+// queryLSN is the one value that a query gives.
+func queryLSN(t *testing.T, db queryer, query string) []byte {
+	t.Helper()
+	r, err := db.QueryContext(t.Context(), query)
 	require.NoError(t, err)
 	defer r.Close()
 	require.True(t, r.Next())
@@ -105,17 +116,6 @@ func TestBinaryParameters(t *testing.T) {
 	require.Len(t, rows(t, db, "SELECT TOP (@p1) start_lsn FROM cdc.lsn_time_mapping WHERE start_lsn > @p2 ORDER BY start_lsn", 4, make([]byte, 10)), 4)
 	require.Len(t, rows(t, db, "SELECT TOP (1) start_lsn, tran_end_time FROM cdc.lsn_time_mapping WHERE start_lsn <= @p1 ORDER BY start_lsn DESC", top), 1)
 	require.Len(t, rows(t, db, "SELECT id FROM cdc.fn_cdc_get_all_changes_dbo_orders(@p1, @p2, N'all')", minLSN(t, db), top), 14)
-}
-
-func minLSN(t *testing.T, db queryer) []byte {
-	t.Helper()
-	r, err := db.QueryContext(t.Context(), "SELECT sys.fn_cdc_get_min_lsn('dbo_orders')")
-	require.NoError(t, err)
-	defer r.Close()
-	require.True(t, r.Next())
-	var lsn []byte
-	require.NoError(t, r.Scan(&lsn))
-	return lsn
 }
 
 // TestConnectStatements are those of Redpanda Connect's SQL Server input (simulator.md 3.2).

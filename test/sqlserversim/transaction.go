@@ -19,12 +19,14 @@ type transaction struct {
 	txs        map[*database]*engine.Tx
 	views      map[*database]*engine.View // of a SNAPSHOT transaction
 	savepoints []savepoint
+	atCommit   []func()
 }
 
 // savepoint remembers a mark in every engine transaction that was open.
 type savepoint struct {
-	name  string
-	marks map[*database]engine.Mark
+	name     string
+	marks    map[*database]engine.Mark
+	atCommit int
 }
 
 // Begin starts a transaction, or adds a level to it.
@@ -60,13 +62,27 @@ func (s *session) Commit(ctx context.Context, _ string) error {
 		_, err := tx.Commit()
 		failed = errors.Join(failed, err)
 	}
-	descriptor := s.tran.descriptor
+	descriptor, then := s.tran.descriptor, s.tran.atCommit
 	s.tran = transaction{}
 	s.info.transactions.Store(0)
 	if s.writer != nil {
 		s.writer.EnvCommit(descriptor)
 	}
+	if failed == nil {
+		for _, f := range then {
+			f()
+		}
+	}
 	return clientError(failed, s.spid)
+}
+
+// atCommit does what the engine cannot take back, when the open transaction commits; without one at once.
+func (s *session) atCommit(f func()) {
+	if s.tran.count == 0 {
+		f()
+		return
+	}
+	s.tran.atCommit = append(s.tran.atCommit, f)
 }
 
 // Rollback ends the transaction, or goes back to a savepoint.
@@ -83,6 +99,7 @@ func (s *session) Rollback(ctx context.Context, name string) error {
 			continue
 		}
 		s.tran.savepoints = s.tran.savepoints[:i+1]
+		s.tran.atCommit = s.tran.atCommit[:p.atCommit]
 		for db, tx := range s.tran.txs {
 			mark := p.marks[db] // the zero mark is the transaction's start
 			if err := tx.RollbackTo(mark); err != nil {
@@ -99,7 +116,7 @@ func (s *session) Save(_ context.Context, name string) error {
 	if s.tran.count == 0 {
 		return message(628)
 	}
-	p := savepoint{name: name, marks: map[*database]engine.Mark{}}
+	p := savepoint{name: name, marks: map[*database]engine.Mark{}, atCommit: len(s.tran.atCommit)}
 	for db, tx := range s.tran.txs {
 		p.marks[db] = tx.Mark()
 	}
@@ -203,7 +220,9 @@ func (s *session) tx(db *database) *engine.Tx {
 // inTx runs f in the transaction for a database. Outside a statement it commits at once.
 func (s *session) inTx(ctx context.Context, db *database, f func(*engine.Tx) error) error {
 	if s.statement.active || s.tran.count > 0 {
-		return clientError(f(s.tx(db)), s.spid)
+		err := clientError(f(s.tx(db)), s.spid)
+		s.lost(ctx, err)
+		return err
 	}
 	tx := db.eng.Begin(s.txOptions())
 	if err := f(tx); err != nil {

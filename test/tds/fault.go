@@ -69,20 +69,12 @@ func (c *Conn) SetHooks(h Hooks) {
 	c.sock.setShape(h.Shape)
 }
 
-// Inject carries out a fault at this point of the answer, for sessions that keep their own rules of when to break. The error is
-// [Writer.Err]: [ErrFault] when the answer is over.
+// Inject carries out a fault at this point of the answer, for hooks and for sessions that keep their own rules of when to break. A
+// row that was not ended is left out. The error is [Writer.Err]: [ErrFault] when the answer is over.
 func (w *Writer) Inject(f Fault) error {
-	if w.row.open {
-		w.dropRow()
-	}
-	w.inject(f)
-	return w.err
-}
-
-// inject carries out a fault in the middle of an answer.
-func (w *Writer) inject(f Fault) {
+	w.dropRow()
 	if w.err != nil || f.Action == Proceed && f.Delay == 0 || !w.pause(f.Delay) {
-		return
+		return w.err
 	}
 	switch f.Action {
 	case Proceed:
@@ -114,6 +106,7 @@ func (w *Writer) inject(f Fault) {
 		w.ended = true
 		w.fail(ErrFault)
 	}
+	return w.err
 }
 
 // injectPacket carries out a fault on the packet in the out buffer. Actions that concern tokens mean nothing here.

@@ -335,7 +335,7 @@ func (r *Row) End() error {
 func (w *Writer) rowDone() error {
 	w.rows++
 	if hook := w.c.hooks.Row; hook != nil {
-		w.inject(hook(w.c, w.rows))
+		_ = w.Inject(hook(w.c, w.rows)) // it sticks in w.err
 	}
 	if w.err == nil && w.ctx.Err() != nil {
 		w.fail(context.Cause(w.ctx))

@@ -90,6 +90,9 @@ func (w *Writer) finish(attention bool) error {
 		return w.err
 	}
 	w.dropRow()
+	if w.pending.token == tokenDoneInProc { // something must follow it (MS-TDS 2.2.7.7), and drivers wait for that
+		w.release(DoneMore)
+	}
 	if w.pending.token == 0 {
 		w.pending = pendingDone{token: tokenDone}
 	}

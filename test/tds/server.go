@@ -255,9 +255,9 @@ func (c *Conn) answer(w *Writer, session Session, j *job) error {
 		w.EnvResetAck()
 	}
 	if hook := c.hooks.Request; hook != nil {
-		w.inject(hook(c, req))
+		err = w.Inject(hook(c, req))
 	}
-	if w.err == nil {
+	if err == nil {
 		err = session.Handle(j.ctx, req, w)
 	}
 	attention := c.running.done()

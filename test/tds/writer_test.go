@@ -56,6 +56,10 @@ func TestTokens(t *testing.T) {
 			"RETURNVALUE ordinal 1 name '@h' status 1 intn4 = 3", "RETURNVALUE ordinal 0 name '' status 2 nvarchar(5) = NULL",
 			"DONEPROC status 0x0000 cmd 0x00e0 count 0",
 		}},
+		{"nothing ends in DONEINPROC", func(_ context.Context, w *tds.Writer) error {
+			w.DoneInProc(tds.Done{Status: tds.DoneCount, Command: tds.CommandInsert, Count: 1})
+			return nil
+		}, []string{"DONEINPROC status 0x0011 cmd 0x00c3 count 1", doneLine}},
 		{"messages by class", func(_ context.Context, w *tds.Writer) error {
 			w.Message(&tds.ServerError{Number: 50000, Class: 10, State: 1, Text: "printed", Proc: "p", Line: 3})
 			w.Message(&tds.ServerError{Number: 208, Class: 16, State: 1, Text: "Invalid object name 't'.", Server: "OTHER", Line: 1})

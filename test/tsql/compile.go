@@ -22,6 +22,7 @@ type compiler struct {
 	// noFold keeps variables from being taken for known: the statement assigns them.
 	noFold bool
 	depth  int           // nesting of queries and computed columns
+	rounds int           // MAXRECURSION: 0 for the default, below 0 for no end
 	reads  *[]ObjectName // full names of the tables that the statement reads
 }
 

@@ -1,6 +1,8 @@
 package tsql
 
 import (
+	"cmp"
+	"strconv"
 	"strings"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/ast"
@@ -8,8 +10,33 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/sqltype"
 )
 
-// maxRecursion is the number of rounds of a recursive common table expression.
-const maxRecursion = 100
+// The rounds of a recursive common table expression, and the most that MAXRECURSION may ask for.
+const (
+	defaultRecursion = 100
+	maxRecursion     = 32_767
+)
+
+// options takes from OPTION (…) what changes a result, which is MAXRECURSION n: n rounds, or no
+// end with 0 (documentation page "Query hints").
+func (c *compiler) options(list []string) error {
+	for _, o := range list {
+		name, value, _ := strings.Cut(o, " ")
+		if !strings.EqualFold(name, "MAXRECURSION") {
+			continue
+		}
+		n, err := strconv.Atoi(value)
+		switch {
+		case err != nil || n < 0:
+			return sqlerr.Syntax(value)
+		case n > maxRecursion:
+			return sqlerr.Make(310, n, maxRecursion)
+		case n == 0:
+			n = -1
+		}
+		c.rounds = n
+	}
+	return nil
+}
 
 // cte is a common table expression in view. Each reference compiles it anew, as SQL
 // Server expands it.
@@ -164,13 +191,15 @@ func (c *compiler) recursive(ct *cte, set *ast.SetOp) (*queryPlan, error) {
 	}
 	step := convertRows(part, anchor.cols)
 	plan := &queryPlan{cols: w.cols, coll: anchor.coll}
+	rounds := cmp.Or(c.rounds, defaultRecursion)
 	plan.run = func(f *frame, emit func(sqltype.Row) error) error {
-		return runRecursive(f, w, anchor.run, step, emit)
+		return runRecursive(f, w, anchor.run, step, rounds, emit)
 	}
 	return plan, nil
 }
 
-func runRecursive(f *frame, w *workingTable, anchor, step runFn, emit func(sqltype.Row) error) error {
+// runRecursive runs at most so many rounds of the recursive part; below 0 is no end.
+func runRecursive(f *frame, w *workingTable, anchor, step runFn, rounds int, emit func(sqltype.Row) error) error {
 	var next []sqltype.Row
 	collect := func(row sqltype.Row) error {
 		next = append(next, append(sqltype.Row(nil), row...))
@@ -180,8 +209,8 @@ func runRecursive(f *frame, w *workingTable, anchor, step runFn, emit func(sqlty
 		return err
 	}
 	for round := 0; len(next) > 0; round++ {
-		if round > maxRecursion {
-			return sqlerr.Make(530, maxRecursion)
+		if rounds >= 0 && round > rounds {
+			return sqlerr.Make(530, rounds)
 		}
 		w.rows, next = next, nil
 		current := w.rows

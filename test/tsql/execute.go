@@ -107,7 +107,7 @@ func (r *runner) failed(s ast.Statement, e *Error) error {
 			}
 		}
 	}
-	return r.sink.Done(Done{Kind: doneKind(s), Failed: true})
+	return r.end(Done{Kind: doneKind(s), Failed: true})
 }
 
 // saysTerminated tells the errors of running changes from those of compiling them.
@@ -192,6 +192,8 @@ func doneKind(s ast.Statement) DoneKind {
 		return DoneDelete
 	case *ast.Merge:
 		return DoneMerge
+	case *ast.Exec:
+		return DoneExec
 	case *ast.Tran:
 		return [...]DoneKind{ast.BeginTran: DoneBegin, ast.CommitTran: DoneCommit, ast.RollbackTran: DoneRollback, ast.SaveTran: DoneSave}[x.Kind]
 	}
@@ -307,5 +309,11 @@ func (r *runner) done(d Done) error {
 			return nil
 		}
 	}
+	return r.end(d)
+}
+
+// end reports the end of a statement whatever SET NOCOUNT says.
+func (r *runner) end(d Done) error {
+	d.InProc = r.nesting > 0
 	return r.sink.Done(d)
 }

@@ -322,7 +322,7 @@ type DoneKind uint8
 
 // The kinds of statements that report their end.
 const (
-	DoneOther DoneKind = iota // DDL, SET, EXEC and everything else
+	DoneOther DoneKind = iota // DDL, SET and everything else
 	DoneSelect
 	DoneInsert
 	DoneUpdate
@@ -332,6 +332,7 @@ const (
 	DoneCommit
 	DoneRollback
 	DoneSave
+	DoneExec
 )
 
 // Done tells that a statement ended. HasCount is false where SQL Server sends no
@@ -341,6 +342,7 @@ type Done struct {
 	Count    int64
 	HasCount bool
 	Failed   bool // the statement ended with an error
+	InProc   bool // a statement of a procedure or of EXEC ('text'), at any depth; not the outermost EXEC itself
 }
 
 // ResultColumn describes a column of a rowset. Its name may be empty.
@@ -357,6 +359,7 @@ type ResultSink interface {
 	Done(d Done) error
 	// Message is an error (class 11 and up) or information (PRINT, class 0 to 10).
 	Message(e *Error) error
-	// ReturnStatus is the return status of a procedure called by [Session.Call].
+	// ReturnStatus is the return status of a procedure: of [Session.Call], or of an EXEC of the batch, whose Done follows.
+	// EXEC ('text') has the status 0. Calls inside a procedure report none.
 	ReturnStatus(status int32) error
 }

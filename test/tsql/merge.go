@@ -46,6 +46,9 @@ func (r *runner) merge(ctx context.Context, x *ast.Merge) error {
 		return err
 	}
 	m := &mergeRun{r: r, c: r.compiler(ctx), stmt: x, actionRow: make(sqltype.Row, 1)}
+	if err := m.c.options(x.Options); err != nil {
+		return err
+	}
 	if err := m.c.addCTEs(x.With); err != nil {
 		return err
 	}
@@ -158,7 +161,16 @@ func (m *mergeRun) resolve() error {
 	return nil
 }
 
+// when compiles a WHEN clause. Without a match it sees the columns of the side that is there only.
 func (m *mergeRun) when(a *ast.MergeAction) (mergeWhen, error) {
+	both := m.c.scope
+	defer func() { m.c.scope = both }()
+	switch {
+	case a.BySource:
+		m.c.scope = &scope{sources: both.sources[:1]}
+	case !a.Matched:
+		m.c.scope = &scope{sources: both.sources[1:]}
+	}
 	w := mergeWhen{def: a}
 	if a.And != nil {
 		cd, err := m.c.cond(a.And)

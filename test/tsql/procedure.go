@@ -10,20 +10,49 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/tsql/sqltype"
 )
 
-// exec executes EXEC: a procedure, or a text.
+// exec executes EXEC. In a batch the return status follows the results of the procedure, and the end of the EXEC follows that
+// (MS-TDS 2.2.7.18 and 2.2.7.8); inside a procedure there is only the end [K].
 func (r *runner) exec(ctx context.Context, x *ast.Exec) error {
+	var status int32
+	var err error
 	if x.Text != nil {
-		v, err := r.valueAs(ctx, x.Text, sqltype.NVarCharType(sqltype.Max))
-		if err != nil {
+		err = r.execText(ctx, x)
+	} else {
+		status, err = r.execProcedure(ctx, x)
+	}
+	switch {
+	case err != nil && isSignal(err) && r.nesting == 0: // the batch ends in the middle of the procedure
+		if e := r.end(Done{Kind: DoneExec, Failed: true}); e != nil {
+			return e
+		}
+		return err
+	case err != nil:
+		return err
+	}
+	if r.nesting == 0 {
+		if err := r.sink.ReturnStatus(status); err != nil {
 			return err
 		}
-		return r.dynamic(ctx, v.Str(), nil)
 	}
+	return r.end(Done{Kind: DoneExec})
+}
+
+// execText executes EXEC ('text').
+func (r *runner) execText(ctx context.Context, x *ast.Exec) error {
+	v, err := r.valueAs(ctx, x.Text, sqltype.NVarCharType(sqltype.Max))
+	if err != nil {
+		return err
+	}
+	return r.dynamic(ctx, v.Str(), nil)
+}
+
+// execProcedure executes EXEC of a procedure and gives its return status.
+func (r *runner) execProcedure(ctx context.Context, x *ast.Exec) (int32, error) {
 	name := x.Procedure
 	if x.Variable != "" {
 		v, err := r.lookup(x.Variable)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		name = splitName(v.val.Str())
 	}
@@ -31,14 +60,14 @@ func (r *runner) exec(ctx context.Context, x *ast.Exec) error {
 	for i, a := range x.Args {
 		arg, err := r.execArg(ctx, a)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		args[i] = arg
 	}
 	before := r.host.TranCount()
 	status, err := r.call(ctx, name, args)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for i, a := range x.Args {
 		v, isVar := a.X.(*ast.Variable)
@@ -46,20 +75,20 @@ func (r *runner) exec(ctx context.Context, x *ast.Exec) error {
 			continue
 		}
 		if err := r.assign(v.Name, args[i].Value); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if x.Return != "" {
 		if err := r.assign(x.Return, sqltype.Int(status)); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if after := r.host.TranCount(); after != before && r.systemProcedure(name) == nil {
 		if err := r.sink.Message(sqlerr.Make(266, before, after).At(x.Line).In(name.Name)); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return r.sink.Done(Done{Kind: DoneOther})
+	return status, nil
 }
 
 func splitName(s string) ObjectName {
@@ -181,6 +210,7 @@ func (p *procSink) Done(d Done) error {
 	if p.s.opt.noCount {
 		d.HasCount = false
 	}
+	d.InProc = true
 	return p.ResultSink.Done(d)
 }
 

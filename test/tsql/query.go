@@ -47,6 +47,9 @@ func (c *compiler) subquery(q *ast.Query, parent *scope) (*queryPlan, error) {
 func (c *compiler) query(q *ast.Query) (*queryPlan, error) {
 	ctes := len(c.ctes)
 	defer func() { c.ctes = c.ctes[:ctes:ctes] }()
+	if err := c.options(q.Options); err != nil {
+		return nil, err
+	}
 	if err := c.addCTEs(q.With); err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func (r *runner) selectStmt(ctx context.Context, x *ast.SelectStmt) error {
 	})
 	if err != nil {
 		if r.tryDepth > 0 && sqlerr.Of(err) != nil { // the rowset ends here, the CATCH block goes on
-			if e := r.sink.Done(Done{Kind: DoneSelect, Count: n}); e != nil {
+			if e := r.end(Done{Kind: DoneSelect, Count: n}); e != nil {
 				return e
 			}
 		}

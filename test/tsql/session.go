@@ -154,7 +154,7 @@ func (r *runner) report(e *Error) error {
 	if err := r.sink.Message(e); err != nil {
 		return err
 	}
-	return r.sink.Done(Done{Kind: DoneOther, Failed: true})
+	return r.end(Done{Kind: DoneOther, Failed: true})
 }
 
 // Run executes a batch in a new session.

@@ -53,7 +53,7 @@ func TestPreparedStatements(t *testing.T) {
 	}
 	handle := &tsql.Argument{Type: sqltype.Type{Kind: sqltype.KindInt}, Output: true}
 	got := call("sp_prepexec", handle, textArg("", "@P1 nvarchar(10) , @P2 int"), textArg("", "SELECT @P1 AS a, @P2 AS b"), textArg("@P1", "x"), intArg("@P2", 5))
-	require.Equal(t, "a nvarchar(10) | b int\n'x' | 5\n(1 rows)\nstatus 0\n", got)
+	require.Equal(t, "a nvarchar(10) | b int\n'x' | 5\n(1 rows, inside)\nstatus 0\n", got)
 	require.Equal(t, int64(1), handle.Value.Int64())
 	got = call("sp_execute", intArg("", 1), textArg("", "y"), intArg("", 6))
 	require.Contains(t, got, "'y' | 6")
@@ -102,7 +102,7 @@ func TestNativeProcedures(t *testing.T) {
 	}
 	s := tsql.NewSession(h)
 	got := runText(t, s, "DECLARE @r int, @o int = 10; EXEC @r = sys.sp_native 1, @o OUTPUT; SELECT @r r, @o o, @@ROWCOUNT n")
-	require.Contains(t, got, "1\n1\n0\n(3 rows)")
+	require.Contains(t, got, "1\n1\n0\n(3 rows, inside)")
 	require.Contains(t, got, "7 | 11 | 3")
 	got = runText(t, s, "EXEC lab.sys.sp_native @a = -1; SELECT 'on'")
 	require.Contains(t, got, "Msg 22960, Level 16, State 1, Procedure sp_native, Line 1: negative")

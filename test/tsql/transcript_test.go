@@ -56,14 +56,20 @@ func (s *textSink) Row(row sqltype.Row) error {
 }
 
 func (s *textSink) Done(d tsql.Done) error {
+	what := "ok"
 	switch {
 	case d.Failed:
-		s.b.WriteString("(failed)\n")
+		what = "failed"
 	case d.HasCount:
-		fmt.Fprintf(&s.b, "(%d rows)\n", d.Count)
-	default:
-		s.b.WriteString("(ok)\n")
+		what = fmt.Sprintf("%d rows", d.Count)
 	}
+	if d.Kind == tsql.DoneExec {
+		what = "exec " + what
+	}
+	if d.InProc {
+		what += ", inside"
+	}
+	fmt.Fprintf(&s.b, "(%s)\n", what)
 	return nil
 }
 

@@ -221,15 +221,24 @@ type setter struct {
 	x      *expr
 }
 
-func (r *runner) update(ctx context.Context, x *ast.Update) error {
+// modify starts an UPDATE or DELETE: its options, common table expressions and target.
+func (r *runner) modify(ctx context.Context, options []string, with []ast.CTE, target ast.TableSource, from []ast.TableSource, access Access) (*modification, error) {
 	if err := r.doomed(); err != nil {
-		return err
+		return nil, err
 	}
 	m := &modification{r: r, c: r.compiler(ctx)}
-	if err := m.c.addCTEs(x.With); err != nil {
-		return err
+	if err := m.c.options(options); err != nil {
+		return nil, err
 	}
-	if err := m.target(x.Target, x.From, AccessUpdate); err != nil {
+	if err := m.c.addCTEs(with); err != nil {
+		return nil, err
+	}
+	return m, m.target(target, from, access)
+}
+
+func (r *runner) update(ctx context.Context, x *ast.Update) error {
+	m, err := r.modify(ctx, x.Options, x.With, x.Target, x.From, AccessUpdate)
+	if err != nil {
 		return err
 	}
 	up, ok := m.t.(Updater)
@@ -375,14 +384,8 @@ func (m *modification) change(f *frame, set []setter, cols []int, check *rowChec
 }
 
 func (r *runner) delete(ctx context.Context, x *ast.Delete) error {
-	if err := r.doomed(); err != nil {
-		return err
-	}
-	m := &modification{r: r, c: r.compiler(ctx)}
-	if err := m.c.addCTEs(x.With); err != nil {
-		return err
-	}
-	if err := m.target(x.Target, x.From, AccessDelete); err != nil {
+	m, err := r.modify(ctx, x.Options, x.With, x.Target, x.From, AccessDelete)
+	if err != nil {
 		return err
 	}
 	del, ok := m.t.(Deleter)

@@ -53,7 +53,7 @@ func (c *capture) transaction(tx *logTx) error {
 	for i := range tx.records {
 		r := &tx.records[i]
 		for _, t := range c.targets[r.def.ObjectID] {
-			if !t.inst.enableLSN.less(r.lsn) {
+			if !t.inst.after.less(r.lsn) {
 				continue
 			}
 			if r.ddl != nil {

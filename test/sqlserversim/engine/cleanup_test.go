@@ -185,7 +185,7 @@ func TestLiveScanSeesNewRowsAndDisable_ours(t *testing.T) {
 			l.insert(orders, row(100, "new", 1))
 			l.scan()
 		case 4:
-			require.NoError(t, l.db.DisableTable("dbo", "orders", "all"))
+			require.NoError(t, l.db.DisableTable(l.ctx(), "dbo", "orders", "all"))
 		}
 	}})
 	require.Len(t, l.changes("dbo_orders"), 4)

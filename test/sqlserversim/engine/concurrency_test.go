@@ -74,7 +74,7 @@ func TestReadersDuringCaptureAndCleanup(t *testing.T) {
 	})
 	run(func(n int) error {
 		_, err := l.db.EnableTable(ctx, engine.EnableTableSpec{Schema: "dbo", Table: "orders", CaptureInstance: "second"})
-		return errors.Join(err, pause(ctx, 30*time.Millisecond), l.db.DisableTable("dbo", "orders", "second"))
+		return errors.Join(err, pause(ctx, 30*time.Millisecond), l.db.DisableTable(ctx, "dbo", "orders", "second"))
 	})
 	var windows atomic.Int64
 	for range 2 {

@@ -94,12 +94,13 @@ func (tx *Tx) DropTable(ctx context.Context, t *Table) error {
 	return tx.alter(ctx, t, func() error {
 		db := tx.db
 		id := t.def.Load().ObjectID
-		removed := db.CDC().InstancesOf(id)
-		db.removeTable(t)
-		if len(removed) > 0 {
-			db.dropInstances(removed)
-			tx.undo = append(tx.undo, undoStep{ddl: func() { db.restoreInstances(removed) }})
+		if removed := tx.view().InstancesOf(id); len(removed) > 0 {
+			if err := tx.lockCDC(ctx); err != nil {
+				return err
+			}
+			tx.changeCDC(t, cdcStep{drop: removed})
 		}
+		db.removeTable(t)
 		return nil
 	})
 }
@@ -274,7 +275,7 @@ func (tx *Tx) RenameColumn(ctx context.Context, t *Table, name, to string) error
 			return fail(ErrColumnExists, to, old.FullName())
 		}
 		id := old.Columns[o].ID
-		for _, i := range tx.db.CDC().InstancesOf(old.ObjectID) {
+		for _, i := range tx.view().InstancesOf(old.ObjectID) {
 			if slices.ContainsFunc(i.Columns, func(c CapturedColumn) bool { return c.ColumnID == id }) {
 				return fail(ErrAlterReplicated, old.Columns[o].Name, "REPLICATED")
 			}
@@ -307,7 +308,7 @@ func (tx *Tx) DropIndex(ctx context.Context, t *Table, name string) error {
 		if !ok {
 			return fail(ErrCannotDrop, "drop", "index", name)
 		}
-		for _, i := range tx.db.CDC().InstancesOf(def.ObjectID) {
+		for _, i := range tx.view().InstancesOf(def.ObjectID) {
 			if strings.EqualFold(i.IndexName, x.Name) {
 				if x.Constraint {
 					return fail(ErrConstraintUsed, x.Name, def.FullName())

@@ -231,7 +231,7 @@ func TestDroppingTheKeyIndex_D(t *testing.T) {
 	}
 	requireNumber(t, engine.ErrConstraintUsed, drop("PK_orders"))
 	requireNumber(t, engine.ErrIndexUsed, drop("UX_note"))
-	require.NoError(t, l.db.DisableTable("dbo", "orders", "second"))
+	require.NoError(t, l.db.DisableTable(l.ctx(), "dbo", "orders", "second"))
 	require.NoError(t, drop("UX_note"))
 }
 

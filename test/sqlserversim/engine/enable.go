@@ -61,56 +61,30 @@ func (db *Database) forgetCDC() {
 	db.view.Store(&View{db: db})
 }
 
-// EnableTable is sys.sp_cdc_enable_table. It waits until no transaction is open that has changed the table; the instance's start
-// LSN is the commit LSN of this call, and it captures what is logged above it [M22]. The errors are those of the catalogue: 22901,
-// 22963, 22931, 22974, 22927, 22926, 22962, 22928, 22929, 22838, 22939, 22942, 22975, 22943.
+// EnableTable is sys.sp_cdc_enable_table in a transaction of its own; see [Tx.EnableTable].
 func (db *Database) EnableTable(ctx context.Context, spec EnableTableSpec) (EnableResult, error) {
-	tx := db.Begin(TxOptions{})
-	defer tx.Rollback()
-	db.mu.Lock()
-	res, err := db.enableTable(ctx, tx, spec)
-	db.mu.Unlock()
+	var res EnableResult
+	err := db.Do(ctx, func(tx *Tx) (err error) {
+		res, err = tx.EnableTable(ctx, spec)
+		return err
+	})
 	if err != nil {
 		return EnableResult{}, err
-	}
-	if res.JobsCreated && db.server.opts.AutoStart {
-		res.JobStarted = db.StartCapture()
 	}
 	return res, nil
 }
 
-func (db *Database) enableTable(ctx context.Context, tx *Tx, spec EnableTableSpec) (EnableResult, error) {
-	t, _, err := db.planInstance(spec)
-	if err != nil {
-		return EnableResult{}, err
-	}
-	if err := tx.lockSchema(ctx, t); err != nil {
-		return EnableResult{}, err
-	}
-	t, inst, err := db.planInstance(spec)
-	if err != nil { // things may have changed while we waited
-		return EnableResult{}, err
-	}
-	inst.setObjectID(db.newObjectID())
-	for range 5 { // functions and internal procedures
-		db.newObjectID()
-	}
-	db.log.next(recordBytes)
-	inst.enableLSN = db.log.commit()
-	inst.StartLSN = inst.enableLSN.lsn()
-	inst.changes = &changeStore{layout: newLayout(inst.Columns)}
-	inst.Pending = true
-	t.tracked++
-	db.backlog = append(db.backlog, &logTx{commit: inst.enableLSN, marker: true})
-	db.publish(func(v *View) { v.instances = append(v.instances, inst) })
-	res := EnableResult{Instance: inst, JobsCreated: !db.jobs.created}
-	db.jobs.created = true
-	return res, nil
+// DisableTable is sys.sp_cdc_disable_table in a transaction of its own; see [Tx.DisableTable].
+func (db *Database) DisableTable(ctx context.Context, schema, table, instance string) error {
+	return db.Do(ctx, func(tx *Tx) error {
+		_, err := tx.DisableTable(ctx, schema, table, instance)
+		return err
+	})
 }
 
 // planInstance checks the parameters and builds the instance.
-func (db *Database) planInstance(spec EnableTableSpec) (*Table, *Instance, error) {
-	view := db.CDC()
+func (tx *Tx) planInstance(spec EnableTableSpec) (*Table, *Instance, error) {
+	db, view := tx.db, tx.view()
 	switch {
 	case !view.enabled:
 		return nil, nil, fail(ErrNotEnabled, db.name)
@@ -254,54 +228,10 @@ func (c *CapturedColumn) setType(t sqltype.Type) {
 	}
 }
 
-// DisableTable is sys.sp_cdc_disable_table; the instance "all" means every one of the table. Change table and DDL history vanish
-// at once; with the database's last instance the mapping is emptied too (message 22909). Errors: 22901, 22931, 22960.
-func (db *Database) DisableTable(schema, table, instance string) error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	view := db.CDC()
-	if !view.enabled {
-		return fail(ErrNotEnabled, db.name)
-	}
-	t, ok := db.table(schema, table)
-	if !ok {
-		return fail(ErrSourceMissing, schema, table)
-	}
-	var gone []*Instance
-	for _, i := range view.InstancesOf(t.def.Load().ObjectID) {
-		if strings.EqualFold(instance, "all") || strings.EqualFold(instance, i.Name) {
-			gone = append(gone, i)
-		}
-	}
-	if len(gone) == 0 {
-		return fail(ErrInstanceNotEnabled, instance, schema, table)
-	}
-	db.log.next(recordBytes)
-	db.log.commit()
-	t.tracked -= len(gone)
-	db.dropInstances(gone)
-	return nil
-}
-
 // dropInstances takes instances and their DDL history out of the view; db.mu is held.
 func (db *Database) dropInstances(gone []*Instance) {
-	isGone := func(objectID int32) bool {
-		return slices.ContainsFunc(gone, func(i *Instance) bool { return i.ObjectID == objectID })
+	db.publish(func(v *View) { v.drop(gone) })
+	if len(db.CDC().instances) == 0 {
+		db.captured.lastEntry = time.Time{}
 	}
-	db.publish(func(v *View) {
-		v.instances = slices.DeleteFunc(v.instances, func(i *Instance) bool { return isGone(i.ObjectID) })
-		v.ddl = slices.DeleteFunc(slices.Clone(v.ddl), func(d DDLEntry) bool { return isGone(d.ObjectID) })
-		if len(v.instances) == 0 {
-			v.mapping, v.maxLSN = Mapping{}, lsnKey{}
-			db.captured.lastEntry = time.Time{}
-		}
-	})
-}
-
-// restoreInstances undoes dropInstances when a DROP TABLE is rolled back.
-func (db *Database) restoreInstances(back []*Instance) {
-	db.publish(func(v *View) {
-		v.instances = append(v.instances, back...)
-		slices.SortStableFunc(v.instances, func(a, b *Instance) int { return a.CreateDate.Compare(b.CreateDate) })
-	})
 }

@@ -383,31 +383,6 @@ func (w *workload) cleanupTable(rt *rapid.T) {
 	}
 }
 
-func (w *workload) enable(rt *rapid.T) {
-	n := rapid.IntRange(0, len(w.tables)-1).Draw(rt, "table")
-	name := w.tables[n].Def().Name
-	for _, m := range w.open {
-		if m.rows[n] != nil {
-			rt.Skip("a writer is open")
-		}
-	}
-	_, err := w.l.db.EnableTable(context.Background(), engine.EnableTableSpec{
-		Schema: "dbo", Table: name, CaptureInstance: fmt.Sprint(name, rapid.IntRange(1, 3).Draw(rt, "name")),
-	})
-	if n := engine.Number(err); err != nil {
-		require.Contains(rt, []int32{engine.ErrTwoInstances, engine.ErrInstanceTaken}, n)
-	}
-}
-
-func (w *workload) disable(rt *rapid.T) {
-	view := w.l.db.CDC()
-	if len(view.Instances()) < 3 {
-		rt.Skip("keep some")
-	}
-	i := rapid.SampledFrom(view.Instances()).Draw(rt, "instance")
-	require.NoError(rt, w.l.db.DisableTable("dbo", i.SourceTable, i.Name))
-}
-
 // check holds after every step.
 func (w *workload) check(rt *rapid.T) {
 	view := w.l.db.CDC()

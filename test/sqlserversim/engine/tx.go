@@ -30,6 +30,8 @@ type Tx struct {
 	dead      bool
 	snap      *txSnapshot
 	rebuilt   map[*Table]bool // by DDL: places have moved
+	cdc       []cdcStep
+	cdcLock   bool // see lockCDC
 }
 
 // undoStep is what rolling back one step takes.
@@ -129,13 +131,21 @@ func (tx *Tx) mark() Mark { return Mark{undo: len(tx.undo), log: len(tx.log)} }
 // Commit makes the changes visible and puts them into the log for capture. A transaction counts at its commit: its commit LSN
 // is above all its rows' and above every earlier commit's.
 func (tx *Tx) Commit() (CommitInfo, error) {
+	info, startCapture, err := tx.commit()
+	if startCapture {
+		tx.db.StartCapture()
+	}
+	return info, err
+}
+
+func (tx *Tx) commit() (info CommitInfo, startCapture bool, err error) {
 	db := tx.db
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if err := tx.usable(); err != nil {
-		return CommitInfo{}, err
+		return CommitInfo{}, false, err
 	}
-	info := CommitInfo{Time: db.server.Now()}
+	info = CommitInfo{Time: db.server.Now()}
 	if tx.began {
 		lsn := db.log.commit()
 		info.LSN, info.Logged = lsn.lsn(), true
@@ -144,6 +154,7 @@ func (tx *Tx) Commit() (CommitInfo, error) {
 				id: tx.id, begin: tx.beginLSN, commit: lsn, beginTime: tx.beginTime, endTime: info.Time, records: tx.log,
 			})
 		}
+		startCapture = tx.publishCDC(lsn)
 	}
 	db.version++
 	for _, u := range tx.undo {
@@ -164,7 +175,7 @@ func (tx *Tx) Commit() (CommitInfo, error) {
 		tx.settleRebuilt(t)
 	}
 	tx.end(nil)
-	return info, nil
+	return info, startCapture, nil
 }
 
 // settleRebuilt commits the rows of a table whose places a DDL statement has moved.
@@ -234,7 +245,7 @@ func (tx *Tx) end(reason error) {
 			t.lock.schema = nil
 		}
 	}
-	tx.tables, tx.undo, tx.log, tx.snap = nil, nil, nil, nil
+	tx.tables, tx.undo, tx.log, tx.snap, tx.cdc = nil, nil, nil, nil, nil
 	delete(tx.db.open, tx)
 	close(tx.done)
 }

@@ -63,7 +63,8 @@ type Instance struct {
 	// Pending is set until capture has processed the enable: sys.fn_cdc_get_min_lsn answers 0x00 or NULL, not StartLSN.
 	Pending bool
 
-	enableLSN lsnKey // commit of the enable: rows logged above it are captured
+	after     lsnKey // what is logged above it is captured
+	enableLSN lsnKey // commit of the enable
 	changes   *changeStore
 }
 

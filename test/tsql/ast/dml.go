@@ -40,24 +40,26 @@ type Assignment struct {
 // Update is UPDATE.
 type Update struct {
 	Pos
-	With   []CTE
-	Top    *Top
-	Target TableSource // a table, a table variable, or an alias of From
-	Set    []Assignment
-	Output *Output
-	From   []TableSource
-	Where  Expr
+	With    []CTE
+	Top     *Top
+	Target  TableSource // a table, a table variable, or an alias of From
+	Set     []Assignment
+	Output  *Output
+	From    []TableSource
+	Where   Expr
+	Options []string // OPTION(…) as written
 }
 
 // Delete is DELETE.
 type Delete struct {
 	Pos
-	With   []CTE
-	Top    *Top
-	Target TableSource
-	Output *Output
-	From   []TableSource
-	Where  Expr
+	With    []CTE
+	Top     *Top
+	Target  TableSource
+	Output  *Output
+	From    []TableSource
+	Where   Expr
+	Options []string // OPTION(…) as written
 }
 
 // MergeAction is what a WHEN clause of MERGE does.
@@ -81,6 +83,7 @@ type Merge struct {
 	On      Expr
 	Actions []MergeAction
 	Output  *Output
+	Options []string // OPTION(…) as written
 }
 
 // Truncate is TRUNCATE TABLE. The host executes it.

@@ -1,5 +1,7 @@
 package ast
 
+import "strings"
+
 func (p *printer) with(ctes []CTE) {
 	for i, c := range ctes {
 		if i == 0 {
@@ -37,15 +39,12 @@ func (p *printer) query(q *Query) {
 		p.expr(q.Fetch)
 		p.w(" ROWS ONLY")
 	}
-	for i, o := range q.Options {
-		if i == 0 {
-			p.w(" OPTION (")
-		}
-		p.comma(i)
-		p.w(o)
-		if i == len(q.Options)-1 {
-			p.w(")")
-		}
+	p.optionClause(q.Options)
+}
+
+func (p *printer) optionClause(list []string) {
+	if len(list) > 0 {
+		p.w(" OPTION (", strings.Join(list, ", "), ")")
 	}
 }
 

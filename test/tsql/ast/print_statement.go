@@ -114,6 +114,7 @@ func (p *printer) update(s *Update) {
 	p.output(s.Output)
 	p.from(s.From)
 	p.where(s.Where)
+	p.optionClause(s.Options)
 }
 
 func (p *printer) delete(s *Delete) {
@@ -125,6 +126,7 @@ func (p *printer) delete(s *Delete) {
 	p.output(s.Output)
 	p.from(s.From)
 	p.where(s.Where)
+	p.optionClause(s.Options)
 }
 
 func (p *printer) merge(s *Merge) {
@@ -145,6 +147,7 @@ func (p *printer) merge(s *Merge) {
 		p.mergeAction(&a)
 	}
 	p.output(s.Output)
+	p.optionClause(s.Options)
 }
 
 func (p *printer) mergeAction(a *MergeAction) {

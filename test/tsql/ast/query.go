@@ -7,7 +7,7 @@ type Query struct {
 	Body          QueryBody
 	OrderBy       []OrderBy
 	Offset, Fetch Expr     // nil when absent
-	Options       []string // OPTION(…) hints as written; they change nothing
+	Options       []string // OPTION(…) hints as written; all but MAXRECURSION change nothing
 }
 
 // CTE is one common table expression.

@@ -10,9 +10,9 @@ import (
 )
 
 // AtTimeZone is x AT TIME ZONE zone: a datetimeoffset moves to the zone, any other
-// moment is taken for the zone's wall clock. In the hour that repeats, standard
-// time is meant; a time in the gap moves on by the gap (documentation page "AT
-// TIME ZONE").
+// moment is taken for the zone's wall clock. In the hour that repeats the offset
+// before the change is meant; a time in the gap moves on by the gap (documentation
+// page "AT TIME ZONE"; measured on SQL Server 2022: 2025-11-02 01:30 Eastern is -04:00).
 func AtTimeZone(v value, zone string) (value, error) {
 	loc, ok := LoadZone(zone)
 	if !ok {
@@ -41,15 +41,10 @@ func zoneOffset(loc *time.Location, unix int64) int64 {
 // localOffset finds the offset that a wall clock (in seconds, as if UTC) has.
 func localOffset(loc *time.Location, local int64) int64 {
 	before, after := zoneOffset(loc, local-86_400), zoneOffset(loc, local+86_400)
-	okBefore := zoneOffset(loc, local-before) == before
-	okAfter := zoneOffset(loc, local-after) == after
-	switch {
-	case okBefore && okAfter:
-		return min(before, after)
-	case okAfter:
+	if zoneOffset(loc, local-before) != before && zoneOffset(loc, local-after) == after {
 		return after
 	}
-	return before // right, or a gap
+	return before // right, the first of two that are right, or a gap
 }
 
 // LoadZone finds a time zone by its Windows name, or by its IANA name.

@@ -117,10 +117,7 @@ func (p *parser) update(pos ast.Pos, with []ast.CTE) ast.Statement {
 		s.From = p.fromList()
 	}
 	s.Where = p.whereClause()
-	if p.at("OPTION") {
-		p.next()
-		p.options()
-	}
+	s.Options = p.optionClause()
 	s.Pos = pos
 	p.ended(&s.Pos)
 	return s
@@ -186,10 +183,7 @@ func (p *parser) delete(pos ast.Pos, with []ast.CTE) ast.Statement {
 		s.From = p.fromList()
 	}
 	s.Where = p.whereClause()
-	if p.at("OPTION") {
-		p.next()
-		p.options()
-	}
+	s.Options = p.optionClause()
 	s.Pos = pos
 	p.ended(&s.Pos)
 	return s
@@ -219,6 +213,7 @@ func (p *parser) merge(pos ast.Pos, with []ast.CTE) ast.Statement {
 		p.fail()
 	}
 	s.Output = p.output()
+	s.Options = p.optionClause()
 	if p.err == nil && !p.atOp(";") {
 		p.failWith(sqlerr.Make(10713).At(pos.Line))
 	}

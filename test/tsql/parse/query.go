@@ -30,10 +30,7 @@ func (p *parser) queryRest(q *ast.Query) {
 	if p.at("FOR") {
 		p.fail() // FOR XML, FOR JSON, FOR BROWSE
 	}
-	if p.at("OPTION") {
-		p.next()
-		q.Options = p.options()
-	}
+	q.Options = p.optionClause()
 	p.ended(&q.Pos)
 }
 
@@ -59,7 +56,15 @@ func (p *parser) offsetFetch(q *ast.Query) {
 	p.expect("ONLY")
 }
 
-// options reads OPTION (…): words, numbers, parentheses.
+// optionClause reads OPTION (…) if it comes.
+func (p *parser) optionClause() []string {
+	if !p.accept("OPTION") {
+		return nil
+	}
+	return p.options()
+}
+
+// options reads (…): words, numbers, parentheses.
 func (p *parser) options() []string {
 	var list []string
 	if !p.expectOp("(") {

@@ -81,6 +81,7 @@ func catalogue() []entry {
 		{293, 16, 0, "Cannot convert char value to smallmoney. The char value has incorrect syntax."},
 		{295, 16, 3, "Conversion failed when converting character string to smalldatetime data type."},
 		{306, 16, 2, "The text, ntext, and image data types cannot be compared or sorted, except when using IS NULL or LIKE operator."},
+		{310, 15, 1, "The value %d specified for the MAXRECURSION option exceeds the allowed maximum of %d."},
 		{313, 16, 3, "An insufficient number of arguments were supplied for the procedure or function %s."},
 		{321, 15, 1, "\"%s\" is not a recognized table hints option. If it is intended as a parameter to a table-valued function or to the CHANGETABLE function, ensure that your database compatibility mode is set to 90."},
 		{402, 16, 1, "The data types %s and %s are incompatible in the %s operator."},
