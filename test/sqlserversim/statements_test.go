@@ -283,3 +283,21 @@ func TestSetBatches(t *testing.T) {
 		require.NoError(t, r.Close())
 	}
 }
+
+// NULL sorts below every value and is not below any: an upper bound alone must not let
+// it in.
+func TestUpperBoundLeavesNullsOut(t *testing.T) {
+	t.Parallel()
+	sim := start(t)
+	require.NoError(t, sim.Exec(t.Context(), "CREATE TABLE o (a int NULL, b int NULL, id int NOT NULL); CREATE CLUSTERED INDEX i ON o (a, b); INSERT o VALUES (NULL, 5, 1), (1, 2, 2), (1, NULL, 3)"))
+	for text, want := range map[string][][]string{
+		"SELECT id FROM o WHERE a < 5 ORDER BY id":            {{"2"}, {"3"}},
+		"SELECT id FROM o WHERE a = 1 AND b < 5":              {{"2"}},
+		"SELECT id FROM o WHERE a <= 1 AND a > 0 ORDER BY id": {{"2"}, {"3"}},
+		"SELECT id FROM o WHERE a IS NULL":                    {{"1"}},
+	} {
+		answer, err := sim.Query(t.Context(), text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, answer.Strings(), text)
+	}
+}

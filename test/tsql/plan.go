@@ -96,7 +96,7 @@ func (s *scanOp) takeBounds(conds []*cond) []*cond {
 }
 
 func (s *scanOp) takeRange(conds []*cond, col int) []*cond {
-	var rest []*cond
+	var rest, uppers []*cond
 	for _, cd := range conds {
 		x, op, ok := s.sideFor(cd, col)
 		if ok && op != "<>" && op != "=" {
@@ -105,11 +105,15 @@ func (s *scanOp) takeRange(conds []*cond, col int) []*cond {
 				s.lower = append(s.lower, b)
 			} else {
 				s.upper = append(s.upper, b)
+				uppers = append(uppers, cd)
 			}
 			continue
 		}
 		rest = append(rest, cd)
 		s.weakBounds(cd, col)
+	}
+	if len(s.lower) == 0 { // NULL sorts below every upper bound and is not below it
+		rest = append(rest, uppers...)
 	}
 	return rest
 }
