@@ -4,8 +4,8 @@
 //
 //	rpconnect-mssqlcdc -c orders.yaml
 //
-// The stock commands of Benthos work (run, lint, test, list and others), and three
-// of our own: demo, simulate, is-final.
+// The stock commands of Benthos work (run, lint, test, list and others), and some
+// of our own: demo, simulate, doctor, is-final, delta.
 //
 // Exit codes: 0 the run reached its goal, 1 it did not; is-final has its own.
 package main

@@ -74,6 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		service.CLIOptAddCommand(demoCommand(stdout, stderr)),
 		service.CLIOptAddCommand(simulateCommand(stdout)),
 		service.CLIOptAddCommand(isFinalCommand(stdout)),
+		service.CLIOptAddCommand(doctorCommand(stdout)),
 	)
 	return exitCode(stderr, code, err, state)
 }
