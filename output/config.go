@@ -12,7 +12,9 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/bronze"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/data"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/rows"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/storage"
 )
 
 // config is the parsed config.
@@ -35,6 +37,7 @@ type config struct {
 	commitTimeout  time.Duration
 	maxOpenTables  int
 	batching       service.BatchPolicy
+	stores         *store.Registry
 }
 
 // reader reads fields and keeps the first error.
@@ -85,6 +88,9 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 	}
 	var err error
 	if c.schema, err = parseSchema(conf); err != nil {
+		return config{}, err
+	}
+	if c.stores, err = storage.Registry(conf); err != nil {
 		return config{}, err
 	}
 	if c.adopt, err = parseAdopt(field(r, conf.FieldString, doFieldAdopt)); err != nil {

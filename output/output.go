@@ -12,6 +12,7 @@ import (
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/bronze"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/facts"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/target"
 )
@@ -46,6 +47,9 @@ type deltaOutput struct {
 }
 
 func newOutput(cfg config, res *service.Resources, opts options) *deltaOutput {
+	if opts.stores == nil {
+		opts.stores = cfg.stores
+	}
 	o := &deltaOutput{cfg: cfg, opts: opts, res: res, log: res.Logger(), metrics: newMetrics(res.Metrics()), failures: map[string]bool{}}
 	o.tables = newRouter(cfg.maxOpenTables, o.openTable)
 	return o
@@ -78,7 +82,11 @@ func (o *deltaOutput) connect(ctx context.Context) error {
 	if !pathIsStatic {
 		return nil
 	}
-	if _, err := o.opts.stores.Open(ctx, path); err != nil {
+	st, err := o.opts.stores.Open(ctx, path)
+	if err == nil {
+		err = store.Probe(ctx, st)
+	}
+	if err != nil {
 		return fmt.Errorf("path: %w", err)
 	}
 	if appID, ok := o.cfg.appID.Static(); ok && appID != "" && o.facts != nil && o.cfg.batchKey == nil {

@@ -6,7 +6,6 @@ import (
 	"github.com/redpanda-data/benthos/v4/public/service"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/file"
 )
 
 func init() {
@@ -22,14 +21,14 @@ const Name = "delta_lake"
 type Option func(*options)
 
 type options struct {
-	stores *store.Registry
+	stores *store.Registry // nil: those of the config
 	now    func() time.Time
 	// retryAfter is the first pause after an error; it doubles up to 100 times
 	// itself.
 	retryAfter time.Duration
 }
 
-// WithStores sets where paths and URIs lead; the default is local files.
+// WithStores sets where paths and URIs lead; the default is what the config says.
 func WithStores(stores *store.Registry) Option { return func(o *options) { o.stores = stores } }
 
 // WithClock sets the clock of facts and intervals.
@@ -40,7 +39,7 @@ func WithRetryAfter(pause time.Duration) Option { return func(o *options) { o.re
 
 // Register adds the delta_lake output to an environment.
 func Register(env *service.Environment, opts ...Option) error {
-	o := options{stores: store.NewRegistry(file.Provider()), now: time.Now, retryAfter: 200 * time.Millisecond}
+	o := options{now: time.Now, retryAfter: 200 * time.Millisecond}
 	for _, opt := range opts {
 		opt(&o)
 	}

@@ -1,6 +1,10 @@
 package output
 
-import "github.com/redpanda-data/benthos/v4/public/service"
+import (
+	"github.com/redpanda-data/benthos/v4/public/service"
+
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/storage"
+)
 
 // The fields. Where Redpanda Connect's iceberg output has the same thing, it has
 // the same name.
@@ -57,6 +61,7 @@ func spec() *service.ConfigSpec {
 		Fields(factsFields()...).
 		Fields(rowFields()...).
 		Fields(tableFields()...).
+		Field(storage.Field()).
 		Fields(engineFields()...).
 		LintRule(lintTogether).
 		Example("One table with facts and a verdict", "Changes of one table, the facts beside it, and the time up to which the table is complete.", exampleOne).
@@ -68,8 +73,9 @@ func spec() *service.ConfigSpec {
 func targetFields() []*service.ConfigField {
 	return []*service.ConfigField{
 		service.NewInterpolatedStringField(doFieldPath).
-			Description("The folder or URI of the table, made if it is not there. With interpolation the output is a router: every value is a table of its own, and the functions see the metadata `table` and `database_schema` of the input.").
+			Description("Where the table is, made if it is not there: " + storage.PathHelp + ". With interpolation the output is a router: every value is a table of its own, and the functions see the metadata `table` and `database_schema` of the input.").
 			Example("/data/lake/orders").
+			Example("s3://lake/orders").
 			Example(`/data/lake/${! @database_schema }/${! @table }`),
 		service.NewInterpolatedStringField(doFieldAppID).
 			Description("The name of this writer, for the life of the table; required for record batches and for `batch_key`. The table's log remembers under it how far the table is. Two pipelines must not write one table under one name: the second commit stops one of them. Changing it makes a table with rows look like somebody else's (see `adopt`). One name may serve many tables.").

@@ -19,6 +19,10 @@ Ordinary rows are written at least once, or exactly once with ` + "`batch_key`" 
 
 A message that failed in a processor; a record batch whose rows a mapping replaced (wrap row processors in ` + "`each_row`" + `, or read ` + "`format: rows`" + `); a list of record batches (` + "`archive`" + `); changes in ` + "`format: rows`" + ` unless ` + "`delivery`" + ` is ` + "`at_least_once`" + `; a table with rows that ` + "`app_id`" + ` did not write (see ` + "`adopt`" + `); a table of another source. Nothing is dropped silently.
 
+== Stores
+
+A path is a folder, a URI an object store: ` + "`s3://`, `gs://`, `abfss://` or `az://`" + `. Commits are conditional writes there, so any number of writers may share a table. What an object store needs to be reached is found in the environment or set in ` + "`storage`" + `. A server of S3's protocol that ignores the condition is found out at the start and refused. Requests that fail are repeated, and a commit whose answer was lost is read back: it is neither lost nor made twice.
+
 == Facts
 
 With ` + "`facts_path`" + ` each window leaves a row: when it was read and written, how many rows of which operation, its range of LSNs and commit times, what reading cost, how far the source's retention is away, and how far the table is behind. Events (changes skipped, DDL, a new capture instance, a table taken over) have rows with ` + "`event`" + ` set. Rows that a crash kept from the table are written at the next start, from the log of the data table. Filter ` + "`event IS NULL`" + ` for statistics of windows.

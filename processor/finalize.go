@@ -11,12 +11,15 @@ import (
 
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/storage"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/processor/control"
 )
 
 // finalize is the processor. It is safe for concurrent use.
 type finalize struct {
 	path        string
+	stores      *store.Registry // where it leads
 	target      *service.InterpolatedString
 	granularity control.Granularity
 	check       bool
@@ -45,6 +48,9 @@ func newFinalize(conf *service.ParsedConfig, res *service.Resources) (*finalize,
 	}
 	if f.path == "" {
 		return nil, fmt.Errorf("field %s must not be empty", fieldControlPath)
+	}
+	if f.stores, err = storage.Registry(conf); err != nil {
+		return nil, err
 	}
 	if f.target, err = conf.FieldInterpolatedString(fieldTable); err != nil {
 		return nil, err
@@ -197,7 +203,7 @@ func (f *finalize) openLocked(ctx context.Context) (*control.Table, error) {
 	if f.table != nil {
 		return f.table, nil
 	}
-	st, err := stores().Open(ctx, f.path)
+	st, err := f.stores.Open(ctx, f.path)
 	if err != nil {
 		return nil, fmt.Errorf("finalize: opening the control table: %w", err)
 	}

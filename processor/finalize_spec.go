@@ -1,6 +1,10 @@
 package processor
 
-import "github.com/redpanda-data/benthos/v4/public/service"
+import (
+	"github.com/redpanda-data/benthos/v4/public/service"
+
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/storage"
+)
 
 const (
 	fieldControlPath = "control_path"
@@ -44,7 +48,7 @@ With `+"`operator: check`"+` any message passes if its period is final. Otherwis
 Metadata `+"`finalized_until`"+` holds the verdict. A job outside asks the program: `+"`rpconnect-mssqlcdc is-final --control … --table … --until …`"+`.
 `).
 		Fields(
-			service.NewStringField(fieldControlPath).Description("Path or URI of the control table, a Delta table. It is created if it does not exist.").Example("./lake/_control"),
+			service.NewStringField(fieldControlPath).Description("Where the control table is, a Delta table, created if it does not exist: "+storage.PathHelp+".").Example("./lake/_control").Example("s3://lake/_control"),
 			service.NewInterpolatedStringField(fieldTable).Description("The name of the target in the control table.").
 				Default(`${! @database_schema }.${! @table }`),
 			service.NewStringAnnotatedEnumField(fieldOperator, map[string]string{
@@ -59,6 +63,7 @@ Metadata `+"`finalized_until`"+` holds the verdict. A job outside asks the progr
 				notFinalFail: "Mark the message as failed. A period over a gap fails, too.",
 				notFinalFlag: "Let it pass with the metadata `final`.",
 			}).Description("Check: what happens to a message whose period is not final.").Default(notFinalFail),
+			storage.Field(),
 		).
 		LintRule(`root = if this.operator.or("advance") == "check" && this.until.or("") == "" { [ "field until is required with operator: check" ] }`).
 		Example("Verdict of a table", "Hours of `orders` become final as soon as everything before their end is committed.", `

@@ -4,9 +4,6 @@ import (
 	"fmt"
 
 	"github.com/redpanda-data/benthos/v4/public/service"
-
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/file"
 )
 
 // The names of the processors in configurations.
@@ -41,6 +38,3 @@ func Register(env *service.Environment) error {
 	}
 	return nil
 }
-
-// stores are where control tables can lie.
-func stores() *store.Registry { return store.NewRegistry(file.Provider()) }

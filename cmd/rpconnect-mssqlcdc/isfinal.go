@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/file"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/cloud"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/processor/control"
 )
 
@@ -120,7 +120,7 @@ func (q question) ask(ctx context.Context) (finality, error) {
 }
 
 func (q question) askOnce(ctx context.Context) (finality, error) {
-	st, err := store.NewRegistry(file.Provider()).Open(ctx, q.control)
+	st, err := cloud.NewRegistry(cloud.FromEnvironment(os.Getenv)).Open(ctx, q.control)
 	if err != nil {
 		return finality{}, err
 	}

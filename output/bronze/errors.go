@@ -7,6 +7,7 @@ import (
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/target"
 )
 
@@ -173,7 +174,7 @@ func Decide(err error) Decision {
 func lasting(err error) bool {
 	return is[*BatchError](err) || is[*SourceError](err) || is[*ForeignRowsError](err) || is[*AdoptError](err) || is[*VersionError](err) || is[*RestoredError](err) ||
 		is[*target.SchemaConflictError](err) || is[*schema.SchemaError](err) ||
-		is[*delta.FeatureError](err) || is[*delta.ChangeError](err) || errors.Is(err, delta.ErrTableReplaced)
+		is[*delta.FeatureError](err) || is[*store.ConditionalPutError](err) || is[*delta.ChangeError](err) || errors.Is(err, delta.ErrTableReplaced)
 }
 
 func is[T error](err error) bool {

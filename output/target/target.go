@@ -12,6 +12,7 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/action"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/data"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/maintain"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 )
@@ -36,6 +37,20 @@ type Spec struct {
 	Writer data.WriterOptions
 	// Delta are the options of the opened table.
 	Delta delta.Options
+	// Upkeep keeps the table in shape, unless Delta has an upkeep of its own: the zero
+	// value compacts small files and cleans the log. Its files are written like ours.
+	Upkeep maintain.Auto
+}
+
+// delta are the options of the opened table.
+func (spec Spec) delta() delta.Options {
+	o := spec.Delta
+	if o.Upkeep == nil {
+		auto := spec.Upkeep
+		auto.Writer = spec.Writer
+		o.Upkeep = auto.Upkeep
+	}
+	return o
 }
 
 // SchemaConflictError reports rows that do not fit into a table, and never will
@@ -64,7 +79,7 @@ type Target struct {
 // Open opens the table if it is there.
 func Open(ctx context.Context, st store.Store, spec Spec) (*Target, error) {
 	t := &Target{st: st, spec: spec}
-	table, err := delta.Open(ctx, st, spec.Delta)
+	table, err := delta.Open(ctx, st, spec.delta())
 	switch {
 	case err == nil:
 		t.table = table
@@ -177,7 +192,7 @@ func (t *Target) Create(ctx context.Context, s *schema.Struct, properties map[st
 	}
 	table, err := delta.Create(ctx, t.st, delta.Spec{
 		Schema: s, PartitionBy: partitionBy, Properties: all, Comment: cmp.Or(t.spec.Comment, comment),
-	}, t.spec.Delta)
+	}, t.spec.delta())
 	var conflict *schema.SchemaError
 	if errors.As(err, &conflict) {
 		return &SchemaConflictError{Table: t.spec.Name, Err: conflict}

@@ -104,14 +104,14 @@ func ours(path string) (string, bool) {
 }
 
 // Rule 1: the plugin packages never import each other. Libraries below them may be
-// used across: output/delta by processor, input/sqlserver by processor/reconcile
-// and cmd.
+// used across: output/delta and the config section output/storage by processor,
+// input/sqlserver by processor/reconcile and cmd.
 func TestPluginsDoNotImportEachOther(t *testing.T) {
 	t.Parallel()
 	allowed := func(from, to string) bool {
 		switch {
 		case below(from, "processor"):
-			return below(to, "output/delta") || below(from, "processor/reconcile") && below(to, "input/sqlserver")
+			return below(to, "output/delta") || to == "output/storage" || below(from, "processor/reconcile") && below(to, "input/sqlserver")
 		}
 		return false
 	}
@@ -160,8 +160,9 @@ func TestDeltaCanBeLifted(t *testing.T) {
 	}
 }
 
-// Rule 4: Benthos is imported by the plugin packages, the resume position and the
-// program; go-mssqldb below input/sqlserver. Tests may use both.
+// Rule 4: Benthos is imported by the plugin packages, the resume position, the
+// config section of stores and the program; go-mssqldb below input/sqlserver; the
+// clients of object stores by the store of each. Tests may use all.
 func TestDependenciesStayInTheirLayer(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
@@ -170,11 +171,17 @@ func TestDependenciesStayInTheirLayer(t *testing.T) {
 		}
 		for _, target := range s.imports {
 			if strings.HasPrefix(target, "github.com/redpanda-data/benthos/") {
-				allowed := s.pkg == "input" || s.pkg == "input/checkpoint" || s.pkg == "output" || s.pkg == "processor" || below(s.pkg, "cmd")
+				allowed := s.pkg == "input" || s.pkg == "input/checkpoint" || s.pkg == "output" || s.pkg == "output/storage" || s.pkg == "processor" || below(s.pkg, "cmd")
 				require.True(t, allowed, "%s imports %s", s.path, target)
 			}
 			if strings.HasPrefix(target, "github.com/microsoft/go-mssqldb") {
 				require.True(t, below(s.pkg, "input/sqlserver"), "%s imports %s", s.path, target)
+			}
+			for client, pkg := range map[string]string{
+				"github.com/aws/": "output/delta/store/s3", "github.com/Azure/": "output/delta/store/azure",
+				"golang.org/x/oauth2": "output/delta/store/gcs", "cloud.google.com/": "", "google.golang.org/api": "",
+			} {
+				require.False(t, strings.HasPrefix(target, client) && s.pkg != pkg, "%s imports %s", s.path, target)
 			}
 		}
 	}
@@ -190,6 +197,25 @@ func TestSimulatorStaysInTests(t *testing.T) {
 		for _, target := range s.imports {
 			to, own := ours(target)
 			require.False(t, own && below(to, "test"), "%s imports %s", s.path, target)
+		}
+	}
+}
+
+// What tests are made of stays out of the program: emulators and assertions are
+// imported by tests and by packages for them, whose names end in test, and those by
+// tests and each other.
+func TestTestHelpersStayInTests(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		if s.test || below(s.pkg, "test") || strings.HasSuffix(s.pkg, "test") {
+			continue
+		}
+		for _, target := range s.imports {
+			for _, helper := range []string{"github.com/stretchr/testify", "pgregory.net/rapid", "github.com/johannesboyne/gofakes3", "github.com/fsouza/fake-gcs-server"} {
+				require.False(t, strings.HasPrefix(target, helper), "%s imports %s", s.path, target)
+			}
+			to, own := ours(target)
+			require.False(t, own && below(to, "output") && strings.HasSuffix(to, "test"), "%s imports %s", s.path, target)
 		}
 	}
 }

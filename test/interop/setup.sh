@@ -43,8 +43,22 @@ install_spark() {
 	done
 }
 
+# Servers of object storage: Azurite for Azure, versitygw for S3 on a folder.
+install_azurite() {
+	[ -x .interop/node_modules/.bin/azurite-blob ] && return
+	command -v npm >/dev/null || return 1
+	npm install --prefix .interop --no-audit --no-fund --silent azurite@3.37.0
+}
+
+install_versitygw() {
+	[ -x .interop/bin/versitygw ] && return
+	GOBIN="$PWD/.interop/bin" GOFLAGS=-mod=mod go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+}
+
 install_python || missing+=("the Python packages (deltalake, duckdb, pymssql)")
 install_tsql || missing+=("FreeTDS' tsql (apt-get install freetds-bin)")
+install_azurite || missing+=("Azurite (npm install azurite)")
+install_versitygw || missing+=("versitygw (go install)")
 if [ $spark = yes ]; then
 	install_spark || missing+=("Spark (java, mvn, pip install pyspark delta-spark)")
 fi
@@ -52,4 +66,4 @@ fi
 for what in "${missing[@]}"; do
 	echo "setup.sh: NOT INSTALLED, its tests will be skipped: $what" >&2
 done
-echo "setup.sh: done; go test ./test/interop"
+echo "setup.sh: done; go test ./test/interop ./output/delta/store/..."
