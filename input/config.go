@@ -122,6 +122,9 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 		c.limits.PartRows = 1000
 	}
 	var err error
+	if c.server.AccessToken, err = parseEntra(conf); err != nil {
+		return config{}, err
+	}
 	if c.tables, err = parseTableFilter(tables); err != nil {
 		return config{}, fmt.Errorf("field %s: %w", fieldTables, err)
 	}

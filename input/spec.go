@@ -10,6 +10,7 @@ const (
 	fieldConnectionString = "connection_string"
 	fieldUser             = "user"
 	fieldPassword         = "password"
+	fieldEntra            = "entra"
 	fieldTables           = "tables"
 	fieldTableOverrides   = "table_overrides"
 	fieldStartFrom        = "start_from"
@@ -185,6 +186,7 @@ func connectionFields() []*service.ConfigField {
 			Example("sqlserver://reader:${PASSWORD}@db.example.com:1433?database=shop"),
 		service.NewStringField(fieldUser).Description("The login, if it is not in the connection string.").Default("").Advanced(),
 		service.NewStringField(fieldPassword).Description("The password, if it is not in the connection string. Quote the variable that holds it: an unquoted password of digits only is not a text.").Secret().Default("").Advanced(),
+		entraField(),
 		service.NewStringField(fieldTimeZone).Default("auto").
 			Description("The zone of the server's clock, by which commit times become UTC. `auto` asks the server, which knows its zone from SQL Server 2022 on and on Azure; before, it tells today's offset only, which is wrong for commits on the other side of a change of the clock: set a Windows zone name such as `W. Europe Standard Time` there. `UTC` and offsets such as `+05:30` work, too."),
 		service.NewDurationField(fieldConnectTimeout).Description("How long one login may take.").Default("30s").Advanced(),

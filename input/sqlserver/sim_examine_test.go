@@ -49,7 +49,9 @@ func TestExamine(t *testing.T) {
 	require.Equal(t, sqlserver.LevelOK, of(found, "permissions", fine).Level)
 	require.Equal(t, sqlserver.LevelOK, of(found, "headroom", fine).Level)
 	require.Equal(t, "id", of(found, "key", fine).Text)
-	later := slices.ContainsFunc(found, func(f sqlserver.Finding) bool { return f.Object == fine && f.Level == sqlserver.LevelInfo && f.Check == "columns" })
+	later := slices.ContainsFunc(found, func(f sqlserver.Finding) bool {
+		return f.Object == fine && f.Level == sqlserver.LevelInfo && f.Check == "columns"
+	})
 	require.True(t, later, "the column that the instance does not capture")
 
 	denied := of(found, "permissions", "dbo.denied (dbo_denied)")
