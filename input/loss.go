@@ -31,6 +31,8 @@ func (s *scheduler) tableFailed(ctx context.Context, t *table, err error) error 
 		}
 		if !errors.Is(recovery, errLossStands) {
 			err, class = errors.Join(err, recovery), sqlserver.Classify(recovery)
+		} else if s.config.onDataLoss == lossFail && !loss.Restored {
+			err = fmt.Errorf("%w; %s: skip goes on with what is left, %s reads the table again", err, fieldOnDataLoss, lossResnapshot)
 		}
 	}
 	if class == sqlserver.Transient {

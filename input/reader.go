@@ -97,7 +97,7 @@ func (r *reader) connect(ctx context.Context) (err error) {
 		}
 	}()
 	setup := setup{config: r.config, source: source, store: r.store}
-	tables, err := r.openTables(ctx, setup)
+	tables, waiting, err := r.openTables(ctx, setup)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (r *reader) connect(ctx context.Context) (err error) {
 	r.stream = &stream{
 		config: r.config, source: source, setup: setup, log: r.log, metrics: r.metrics,
 		fatal: r.fail, report: r.report,
-		tables: tables, flight: newFlight(r.config.checkpointLimit),
+		tables: tables, waiting: waiting, flight: newFlight(r.config.checkpointLimit),
 		attempts: &r.attempts, nacked: make(chan error, 1), refused: &r.refused, wake: make(chan struct{}, 1), out: make(chan delivery),
 	}
 	r.stream.start(r.ctx)
@@ -113,13 +113,17 @@ func (r *reader) connect(ctx context.Context) (err error) {
 }
 
 // openTables opens every table that the configuration names; one that cannot be
-// opened ends the run or is left out.
-func (r *reader) openTables(ctx context.Context, setup setup) ([]*table, error) {
+// opened ends the run or is left out. A continuous run waits for tables that capture
+// has not reached yet beside the others.
+func (r *reader) openTables(ctx context.Context, setup setup) ([]*table, map[mssqlcdc.TableID]bool, error) {
 	all, err := setup.find(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var tables []*table
+	for _, text := range r.config.tables.unmatched(all) {
+		r.log.Warnf("Field %s: %q matches no table that the login can see", fieldTables, text)
+	}
+	tables, waiting := []*table(nil), map[mssqlcdc.TableID]bool{}
 	var lastErr error
 	for _, f := range all {
 		t, err := setup.open(ctx, f, r.config.start)
@@ -129,16 +133,21 @@ func (r *reader) openTables(ctx context.Context, setup setup) ([]*table, error) 
 			continue
 		}
 		lastErr = err
+		if notReady(err) && r.config.run == runContinuous {
+			r.log.Infof("Waiting for capture: %v", err)
+			waiting[f.table] = true
+			continue
+		}
 		if r.config.onTableError != onErrorIsolate || r.retryable(err) || ctx.Err() != nil {
-			return nil, fmt.Errorf("opening table %s: %w", f.table, err)
+			return nil, nil, fmt.Errorf("opening table %s: %w", f.table, err)
 		}
 		r.log.Errorf("Table %s is left out: %v", f.table, err)
 		r.report(fmt.Errorf("table %s was left out: %w", f.table, err))
 	}
-	if len(tables) == 0 {
-		return nil, fmt.Errorf("no table could be opened: %w", lastErr)
+	if len(tables)+len(waiting) == 0 {
+		return nil, nil, fmt.Errorf("no table could be opened: %w", lastErr)
 	}
-	return tables, nil
+	return tables, waiting, nil
 }
 
 // ReadBatch waits for the next part.

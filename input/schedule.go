@@ -106,7 +106,7 @@ func (s *scheduler) pollIfDue(ctx context.Context) error {
 	if !s.polledAt.IsZero() && now.Sub(s.polledAt) < s.config.pollInterval {
 		return nil
 	}
-	if now.Sub(s.foundAt) >= s.config.tablesInterval {
+	if now.Sub(s.foundAt) >= s.tablesInterval() {
 		s.foundAt = now
 		if err := s.findMore(ctx); err != nil {
 			return err
@@ -134,6 +134,15 @@ func (s *scheduler) pollIfDue(ctx context.Context) error {
 	s.retry.reset()
 	s.failures = 0
 	return nil
+}
+
+// tablesInterval is how often tables are looked for: soon again while some wait for
+// capture.
+func (s *scheduler) tablesInterval() time.Duration {
+	if len(s.waiting) > 0 {
+		return min(s.config.tablesInterval, max(s.config.pollInterval, time.Second))
+	}
+	return s.config.tablesInterval
 }
 
 // upto is the last LSN that a window may end at.
@@ -438,9 +447,14 @@ func (s *scheduler) findMore(ctx context.Context) error {
 		if known[f.table] {
 			continue
 		}
-		t, err := s.setup.open(ctx, f, startFrom{kind: startEarliest})
+		start := startFrom{kind: startEarliest}
+		if s.waiting[f.table] {
+			start = s.config.start
+		}
+		t, err := s.setup.open(ctx, f, start)
 		switch {
 		case err == nil:
+			delete(s.waiting, f.table)
 			s.refused.own(f.table)
 			s.tables = append(s.tables, t)
 			s.log.Infof("Table %s was found and is read from %s on", t.id, t.sent)

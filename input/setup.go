@@ -35,7 +35,7 @@ type found struct {
 func (s setup) find(ctx context.Context) ([]found, error) {
 	instances, err := s.source.Instances(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("listing capture instances: %w", err)
+		return nil, err
 	}
 	byTable := map[mssqlcdc.TableID][]mssqlcdc.CaptureInstance{}
 	var tables []mssqlcdc.TableID
@@ -89,7 +89,7 @@ func (s setup) open(ctx context.Context, f found, start startFrom) (*table, erro
 	instance, loss := s.recorded(f, state, o.instance != "")
 	if loss != nil {
 		if s.config.onDataLoss == lossFail {
-			return nil, loss
+			return nil, fmt.Errorf("%w; %s: skip goes on with what is left, %s reads the table again", loss, fieldOnDataLoss, lossResnapshot)
 		}
 		instance = f.instances[len(f.instances)-1]
 	}

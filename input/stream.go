@@ -40,6 +40,8 @@ type stream struct {
 	refused  *refused      // tables that an output cannot write
 	wake     chan struct{} // holds that a snapshot was acknowledged whole
 
+	waiting map[mssqlcdc.TableID]bool // tables of the start that capture has not reached yet
+
 	out  chan delivery // closed when nothing follows
 	stop context.CancelFunc
 	done chan struct{}

@@ -93,7 +93,7 @@ func (f tableFilter) choose(tables []mssqlcdc.TableID) ([]mssqlcdc.TableID, erro
 	for _, p := range f.include {
 		matched := f.matchesOf(p, tables)
 		if len(matched) == 0 && !p.hasWildcard() {
-			return nil, fmt.Errorf("table %q has no capture instance that the login can see; %s", p.text, visible(tables))
+			return nil, fmt.Errorf("table %q has no capture instance that the login can see: enable CDC for it (sql/enable_table.sql) or grant SELECT on it (sql/grant_reader.sql); %s", p.text, visible(tables))
 		}
 		for _, table := range matched {
 			chosen[table] = true
@@ -105,6 +105,18 @@ func (f tableFilter) choose(tables []mssqlcdc.TableID) ([]mssqlcdc.TableID, erro
 		return nil, fmt.Errorf("no table matches %s; %s", f.describe(), visible(all))
 	}
 	return tables, nil
+}
+
+// unmatched lists the patterns that none of the tables in use goes back to: a typo,
+// or tables that are still to come.
+func (f tableFilter) unmatched(all []found) []string {
+	var texts []string
+	for _, p := range f.include {
+		if p.hasWildcard() && !slices.ContainsFunc(all, func(t found) bool { return p.matches(t.table) }) {
+			texts = append(texts, p.text)
+		}
+	}
+	return texts
 }
 
 // matchesOf prefers the table of exactly this name, so that two tables that

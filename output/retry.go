@@ -85,12 +85,27 @@ func (r *refusals) lasting(env mssqlcdc.Envelope, err error) bool {
 		*r = refusals{accepted: r.accepted || err == nil}
 		return false
 	}
+	if r.behind(env) {
+		return false // it waits for the one that is counted
+	}
 	same := r.count > 0 && r.place == placeOf(env) && r.part == env.Part && (isGap || r.attempt == env.Attempt)
 	if !same {
 		*r = refusals{accepted: r.accepted, place: placeOf(env), attempt: env.Attempt, part: env.Part}
 	}
 	r.count++
 	return r.count >= maxRefusals && (isOrder || !r.accepted)
+}
+
+// behind tells whether a part comes after the refused one that is counted.
+func (r *refusals) behind(env mssqlcdc.Envelope) bool {
+	at := placeOf(env)
+	switch {
+	case r.count == 0 || (at.chunk < 0) != (r.place.chunk < 0):
+		return false
+	case at == r.place:
+		return r.part < env.Part
+	}
+	return r.place.from.Less(at.from) || r.place.from == at.from && r.place.chunk < at.chunk
 }
 
 // place is a window, or a chunk of a snapshot, whenever it is read.

@@ -74,6 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		service.CLIOptAddCommand(demoCommand(stdout, stderr)),
 		service.CLIOptAddCommand(simulateCommand(stdout)),
 		service.CLIOptAddCommand(isFinalCommand(stdout)),
+		service.CLIOptAddCommand(deltaCommand(stdout)),
 		service.CLIOptAddCommand(doctorCommand(stdout)),
 	)
 	return exitCode(stderr, code, err, state)
@@ -96,7 +97,8 @@ func exitCode(stderr io.Writer, code int, err error, state *mssqlcdc.RunState) i
 }
 
 func fail(stderr io.Writer, err error) int {
-	fmt.Fprintf(stderr, "%s: %v\n", programName, err)
+	// One line, also for several errors: the last line of the output is what people see.
+	fmt.Fprintf(stderr, "%s: %s\n", programName, strings.ReplaceAll(err.Error(), "\n", "; "))
 	return exitFailure
 }
 

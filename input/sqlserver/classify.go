@@ -115,9 +115,10 @@ func classifyServer(err error, server mssql.Error) Class {
 	}
 	for _, one := range numbers {
 		switch one.Number {
-		case 4060, 4064:
-			// Cannot open the database of the login. Before the first login that is a wrong name; after it, the database
-			// is being failed over, recovered or restored.
+		case 4060, 4064, 18456:
+			// Cannot open the database of the login, or the login itself is refused. Before the first login that is a wrong
+			// name or password; after it, the server is being failed over, recovered or restored, and will take it again. A
+			// password that was changed ends the run once the input connects anew.
 			var connect *connectError
 			if errors.As(err, &connect) && connect.again {
 				return Transient

@@ -135,7 +135,7 @@ func TestRefusedLogins(t *testing.T) {
 		class        uint8
 		first, again sqlserver.Class
 	}{
-		"wrong password":  {18456, 14, sqlserver.Fatal, sqlserver.Fatal},
+		"wrong password":  {18456, 14, sqlserver.Fatal, sqlserver.Transient},
 		"no database":     {4060, 11, sqlserver.Fatal, sqlserver.Transient},
 		"not available":   {40613, 17, sqlserver.Transient, sqlserver.Transient},
 		"secondary":       {983, 14, sqlserver.Transient, sqlserver.Transient},

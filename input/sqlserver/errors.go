@@ -12,7 +12,7 @@ import (
 // Sentinels, for callers that branch. Each is wrapped with what was being done.
 var (
 	// ErrCDCDisabled: CDC is not enabled in the database.
-	ErrCDCDisabled = errors.New("change data capture is not enabled in this database")
+	ErrCDCDisabled = errors.New("change data capture is not enabled in this database: run sql/enable_database.sql, which calls sys.sp_cdc_enable_db")
 	// ErrUnknownDatabase: the database does not exist, or the login may not open it.
 	ErrUnknownDatabase = errors.New("the database does not exist or the login may not open it")
 	// ErrUnknownInstance: no capture instance of that name is visible, and it was never seen.

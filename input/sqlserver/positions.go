@@ -22,7 +22,7 @@ SELECT @l AS lsn, (SELECT tran_end_time FROM cdc.lsn_time_mapping WHERE start_ls
 	exactTimeStatement = `SELECT start_lsn AS lsn, tran_end_time AS wall FROM cdc.lsn_time_mapping WHERE start_lsn = @l`
 	timeStatement      = `SELECT TOP (1) start_lsn AS lsn, tran_end_time AS wall FROM cdc.lsn_time_mapping WHERE start_lsn <= @l ORDER BY start_lsn DESC`
 
-	lsnForTimeStatement = `SELECT sys.fn_cdc_map_time_to_lsn(N'largest less than or equal', CONVERT(datetime, @t, 126)) AS lsn`
+	lsnForTimeStatement = `SELECT sys.fn_cdc_map_time_to_lsn(N'largest less than', CONVERT(datetime, @t, 126)) AS lsn`
 
 	// The first commit, in LSN order, at which the mapping steps back within a repeated stretch of the wall clock.
 	stepBackStatement = `SELECT TOP (1) x.start_lsn AS lsn FROM (
@@ -128,8 +128,8 @@ func (c *Client) commitAt(ctx context.Context, lsn mssqlcdc.LSN, exact bool) (ms
 	return found, c.clock.Load().UTC(found, wall), true, nil
 }
 
-// LSNForTime gives the last commit at or before a time, erring early by up to a second (by an hour and a second before
-// the clock is set back). Zero if there is none.
+// LSNForTime gives the last commit before a time, erring early by up to a second (by an hour and a second before
+// the clock is set back): what comes after it holds the commits of that very time. Zero if there is none.
 func (c *Client) LSNForTime(ctx context.Context, utc time.Time) (mssqlcdc.LSN, error) {
 	wall := c.clock.Load().Zone().Early(utc)
 	if wall.Year() < 1753 || wall.Year() > 9999 {

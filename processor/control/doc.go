@@ -8,6 +8,6 @@
 // computes again.
 //
 // A period [a, b) of a target is complete when finalized_until >= b and
-// complete_from <= a. The verdict says that no further row of the period will
+// complete_from < a. The verdict says that no further row of the period will
 // come. Where rows were lost on the way it says so beside it (gap).
 package control

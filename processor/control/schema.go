@@ -55,7 +55,7 @@ func tableSchema() *schema.Struct {
 		field(colSnapshotLSN, text, "Current-state tables: snapshot last rebuilt from"),
 		field(colOpenSnapshot, text, "Current-state tables: chunked snapshot in progress"),
 		field(colSnapshotWave, schema.Integer, "Current-state tables: last wave of it applied"),
-		field(colCompleteFrom, stamp, "Commits before it may be missing (UTC); NULL: none is"),
+		field(colCompleteFrom, stamp, "Commits up to it may be missing (UTC); NULL: none is"),
 		field(colGap, text, "Lost stretches of commit time as JSON [{from,to}]; NULL: none"),
 		field(colHeldBy, text, "Why the verdict stands still; NULL: it does not"),
 	}}

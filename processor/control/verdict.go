@@ -41,7 +41,7 @@ type Verdict struct {
 	EndLSN         mssqlcdc.LSN // end of the window that last moved it
 	EndCommitTime  time.Time    // its commit time, UTC
 	UpdatedAt      time.Time    // when it moved, UTC
-	CompleteFrom   time.Time    // UTC; commits before it may be missing; zero: none is
+	CompleteFrom   time.Time    // UTC; commits up to it, those of that very time included, may be missing; zero: none is
 	Gaps           []Gap        // what was lost on the way, oldest first
 	HeldBy         string       // why the verdict stands still; empty: it does not
 }
@@ -68,7 +68,7 @@ func (v Verdict) Answer(from, until time.Time) Answer {
 	if v.FinalizedUntil.IsZero() || v.FinalizedUntil.Before(until) {
 		return NotYet
 	}
-	if !v.CompleteFrom.IsZero() && (!until.After(v.CompleteFrom) || !from.IsZero() && from.Before(v.CompleteFrom)) {
+	if !v.CompleteFrom.IsZero() && (!until.After(v.CompleteFrom) || !from.IsZero() && !from.After(v.CompleteFrom)) {
 		return NotYet
 	}
 	for _, gap := range v.Gaps {

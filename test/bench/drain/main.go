@@ -1,6 +1,6 @@
 // Command drain measures how fast a captured backlog becomes committed Delta.
 //
-//	go run ./test/bench/drain [--shape narrow|wide] [--rows N] [--format record_batch|rows] [--json]
+//	go run ./test/bench/drain [--shape narrow|wide] [--rows N] [--format record_batch|rows] [--snapshot] [--json]
 //
 // The simulator and the client are processes of their own, so that each has its own
 // CPU time and memory. The client runs the pipeline with the defaults of
@@ -27,12 +27,13 @@ type options struct {
 	role, shape, format, dsn, dir string
 	rows                          int64
 	rowsPerTxn                    int
-	json                          bool
+	json, snapshot                bool
 	profile                       string
 }
 
 // result is the line of JSON.
 type result struct {
+	Snapshot            bool    `json:"snapshot,omitempty"`
 	Shape               string  `json:"shape"`
 	Format              string  `json:"format"`
 	Rows                int64   `json:"rows"`
@@ -54,9 +55,13 @@ func main() {
 	flag.StringVar(&o.format, "format", "record_batch", "record_batch or rows")
 	flag.StringVar(&o.dsn, "dsn", "", "internal: how the client connects")
 	flag.StringVar(&o.dir, "dir", "", "folder for the table; default: a temporary one that is removed")
+	flag.BoolVar(&o.snapshot, "snapshot", false, "read a table of narrow rows whole instead of a backlog of changes; --rows is rounded up to a power of ten")
 	flag.StringVar(&o.profile, "cpuprofile", "", "file for a CPU profile of the client")
 	flag.BoolVar(&o.json, "json", false, "print one line of JSON")
 	flag.Parse()
+	if o.snapshot && o.rows == 0 {
+		o.rows = 1_000_000
+	}
 	if o.rows == 0 {
 		o.rows = map[string]int64{"narrow": 2_000_000, "wide": 200_000}[o.shape]
 	}
@@ -115,7 +120,7 @@ func (o options) measure(ctx context.Context) (result, error) {
 	if err := readLine(lines, &ready); err != nil {
 		return result{}, fmt.Errorf("waiting for the simulator: %w", err)
 	}
-	o.dsn = ready.DSN
+	o.dsn, o.rows = ready.DSN, ready.Rows
 	client, err := o.child("client")
 	if err != nil {
 		return result{}, err
@@ -150,7 +155,7 @@ func (o options) result(ctx context.Context, drained clientDone, used simulatorD
 		return result{}, fmt.Errorf("the table has %d rows, the backlog %d", rows, o.rows)
 	}
 	return result{
-		Shape: o.shape, Format: o.format, Rows: rows, DeltaCommits: commits,
+		Snapshot: o.snapshot, Shape: o.shape, Format: o.format, Rows: rows, DeltaCommits: commits,
 		RowsPerSecond:       float64(rows) / drained.Seconds,
 		MBPerSecond:         float64(used.BytesSent) / 1e6 / drained.Seconds,
 		PeakRSSMB:           peakRSS(state),
@@ -177,7 +182,7 @@ func (o options) child(role string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	cmd := exec.Command(program, "-role", role, "-shape", o.shape, "-rows", fmt.Sprint(o.rows),
-		"-rows-per-txn", fmt.Sprint(o.rowsPerTxn), "-format", o.format, "-dsn", o.dsn, "-dir", o.dir, "-cpuprofile", o.profile)
+		"-rows-per-txn", fmt.Sprint(o.rowsPerTxn), "-format", o.format, "-snapshot="+fmt.Sprint(o.snapshot), "-dsn", o.dsn, "-dir", o.dir, "-cpuprofile", o.profile)
 	cmd.Stderr = os.Stderr
 	return cmd, nil
 }

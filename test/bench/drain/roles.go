@@ -25,7 +25,8 @@ import (
 
 // simulatorReady is the first line of the simulator, simulatorDone its last.
 type simulatorReady struct {
-	DSN string `json:"dsn"`
+	DSN  string `json:"dsn"`
+	Rows int64  `json:"rows"`
 }
 
 type simulatorDone struct {
@@ -40,17 +41,17 @@ type clientDone struct {
 }
 
 // simulate fills a backlog and serves it until its standard input closes.
-func (o options) simulate(ctx context.Context) error {
+func (o *options) simulate(ctx context.Context) error {
 	sim, err := sqlserversim.Start(sqlserversim.WithCaptureInterval(0))
 	if err != nil {
 		return err
 	}
-	if _, err := workload.Backlog(ctx, sim, workload.Shape(o.shape), o.rows, o.rowsPerTxn); err != nil {
+	if err := o.fill(ctx, sim); err != nil {
 		return err
 	}
 	runtime.GC()
 	out := json.NewEncoder(os.Stdout)
-	if err := out.Encode(simulatorReady{DSN: sim.DSN()}); err != nil {
+	if err := out.Encode(simulatorReady{DSN: sim.DSN(), Rows: o.rows}); err != nil {
 		return err
 	}
 	before := cpuSeconds()
@@ -63,12 +64,28 @@ func (o options) simulate(ctx context.Context) error {
 	return sim.Close()
 }
 
+// fill makes what is to be read.
+func (o *options) fill(ctx context.Context, sim *sqlserversim.Server) (err error) {
+	if !o.snapshot {
+		_, err = workload.Backlog(ctx, sim, workload.Shape(o.shape), o.rows, o.rowsPerTxn)
+		return err
+	}
+	if o.rows, err = workload.Full(ctx, sim, o.rows); err != nil {
+		return err
+	}
+	if err := sim.Idle(ctx); err != nil {
+		return err
+	}
+	return sim.Capture(ctx)
+}
+
 const clientYAML = `
 input:
   mssql_cdc:
     connection_string: %q
     tables: [ dbo.* ]
     run: available_now
+    stream_snapshot: %t
     format: %s
     checkpoint_cache: position
 output:
@@ -89,7 +106,7 @@ func (o options) client(ctx context.Context) error {
 	debug.SetGCPercent(50)
 	delivery := map[string]string{"record_batch": "exactly_once", "rows": "at_least_once"}[o.format]
 	builder := service.NewStreamBuilder()
-	yaml := fmt.Sprintf(clientYAML, o.dsn, o.format, filepath.Join(o.dir, "bronze"), delivery, filepath.Join(o.dir, "position"))
+	yaml := fmt.Sprintf(clientYAML, o.dsn, o.snapshot, o.format, filepath.Join(o.dir, "bronze"), delivery, filepath.Join(o.dir, "position"))
 	if err := builder.SetYAML(yaml); err != nil {
 		return err
 	}

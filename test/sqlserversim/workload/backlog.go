@@ -133,3 +133,26 @@ func wideFill() func(int64, []sqltype.Value) int {
 		return 2
 	}
 }
+
+// Full makes dbo.full_narrow with rows that were there before CDC was enabled: what a snapshot reads. Row n has id n+1; the number of rows
+// is rounded up to a power of ten.
+func Full(ctx context.Context, sim Simulator, rows int64) (int64, error) {
+	digits, total := []string{}, int64(1)
+	var sum strings.Builder
+	for total < rows {
+		name := fmt.Sprintf("d%d", len(digits))
+		digits = append(digits, "(VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)) "+name+" (n)")
+		fmt.Fprintf(&sum, "CONVERT(bigint, %s.n) * %d + ", name, total)
+		total *= 10
+	}
+	insert := fmt.Sprintf(`INSERT dbo.full_narrow (id, customer, sku, currency, amount, created, updated, note)
+SELECT x.id, x.id %% 100000, 'SKU-' + CONVERT(varchar(12), x.id %% 5000), 'EUR', x.id %% 1000000 / 100.0, '2026-01-01T12:00:00.1234567', '2026-01-02T12:00:00.7654321',
+CASE WHEN x.id %% 3 = 0 THEN NULL ELSE N'note ' + CONVERT(nvarchar(12), x.id %% 256) END
+FROM (SELECT %s1 AS id FROM %s) AS x`, sum.String(), strings.Join(digits, " CROSS JOIN "))
+	for _, batch := range []string{"CREATE TABLE dbo.full_narrow (" + narrowDDL + ")", insert, enableSQL("dbo", "", "full_narrow")} {
+		if err := sim.Exec(ctx, batch); err != nil {
+			return 0, fmt.Errorf("making a table of %d rows: %w", total, err)
+		}
+	}
+	return total, nil
+}
