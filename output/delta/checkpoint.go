@@ -13,8 +13,33 @@ import (
 // and the commits after it, instead of all commits. Normally they are written in
 // the background, after every so many commits; see Options.CheckpointInterval.
 func (t *Table) Checkpoint(ctx context.Context) error {
-	_, err := t.checkpoint(ctx)
+	_, err := t.WriteCheckpoint(ctx)
 	return err
+}
+
+// WriteCheckpoint is Checkpoint and tells what it wrote: no actions if there was a
+// checkpoint of the version.
+func (t *Table) WriteCheckpoint(ctx context.Context) (CheckpointResult, error) {
+	// One of the very version that we do not know of is written again: its pointer
+	// may be missing.
+	if err := t.findCheckpoint(ctx, t.Snapshot().Version()-1); err != nil {
+		return CheckpointResult{Version: t.Snapshot().Version()}, err
+	}
+	return t.checkpoint(ctx)
+}
+
+// findCheckpoint looks for a checkpoint, of a version or older, that another
+// writer of the table has written: the one we know may be old, or cleaned up by
+// now.
+func (t *Table) findCheckpoint(ctx context.Context, highest int64) error {
+	seg, err := replay.Load(ctx, t.st, t.Snapshot().Version())
+	if err != nil {
+		return fmt.Errorf("checkpointing table %s: %w", t.st.URL(), err)
+	}
+	if seg.Checkpoint != nil && seg.Checkpoint.Version <= highest {
+		t.useCheckpoint(*seg.Checkpoint)
+	}
+	return nil
 }
 
 func (t *Table) checkpoint(ctx context.Context) (CheckpointResult, error) {
@@ -27,7 +52,7 @@ func (t *Table) checkpoint(ctx context.Context) (CheckpointResult, error) {
 	if s.readOnly != nil {
 		return result, fmt.Errorf("checkpointing table %s: %w", t.st.URL(), s.readOnly)
 	}
-	expiry := t.o.Now().Add(-fileRetention(s.state.Metadata.Configuration)).UnixMilli()
+	expiry := tombstoneExpiry(s.state.Metadata.Configuration, t.o.Now())
 	last, err := replay.WriteCheckpoint(ctx, t.st, s.state, s.seg, plainRoot(t.st), expiry)
 	result.Took = time.Since(start)
 	if err != nil {
@@ -59,64 +84,37 @@ func (t *Table) due(s *Snapshot) bool {
 		return false
 	}
 	interval := checkpointInterval(s.state.Metadata.Configuration, t.o.CheckpointInterval)
-	interval = max(interval, (s.NumFiles()+s.state.Tombstones)/actionsPerExtraCheckpoint)
-	return s.Version()-s.checkpointVersion() >= interval
+	return s.Version()-s.checkpointVersion() >= max(interval, extraCommits(s))
 }
 
-// maybeCheckpoint starts a checkpoint in the background if it is due and none is
-// running.
-func (t *Table) maybeCheckpoint() {
-	s := t.Snapshot()
-	if !t.due(s) {
-		return
+// dueAtClose is due for the last checkpoint of a Table: the next one to open the
+// table should not have to read many commits.
+func (t *Table) dueAtClose(s *Snapshot) bool {
+	if t.o.CheckpointInterval < 0 {
+		return false
 	}
-	b := &t.background
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed || b.running || s.Version() < b.notBefore {
-		return
-	}
-	b.running = true
-	b.wg.Go(func() {
-		for more := true; more; {
-			result, err := t.backgroundCheckpoint(b.ctx)
-			if t.o.OnCheckpoint != nil && (err != nil || result.Actions > 0) {
-				result.Err = err
-				t.o.OnCheckpoint(result)
-			}
-			more = b.next(result.Version, err, func() bool { return t.due(t.Snapshot()) })
-		}
-	})
+	interval := min(commitsAtClose, checkpointInterval(s.state.Metadata.Configuration, t.o.CheckpointInterval))
+	return s.Version()-s.checkpointVersion() >= max(interval, extraCommits(s))
 }
 
-// next says, after a checkpoint, whether another is due already: commits that
-// came while it was written found it running.
-func (b *background) next(version int64, err error, due func() bool) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err != nil {
-		b.notBefore = version + retryAfterCommits
-	}
-	b.running = err == nil && !b.closed && due()
-	return b.running
+// extraCommits is how many commits between checkpoints the size of a table asks
+// for.
+func extraCommits(s *Snapshot) int64 {
+	return (s.NumFiles() + s.state.Tombstones) / actionsPerExtraCheckpoint
 }
 
-// retryAfterCommits is how many commits a failed checkpoint waits.
-const retryAfterCommits = 10
+const (
+	// commitsAtClose is from how many commits on a checkpoint is written at closing.
+	commitsAtClose = 10
+	// retryAfterCommits is how many commits a failed checkpoint waits.
+	retryAfterCommits = 10
+)
 
-// backgroundCheckpoint writes a checkpoint, unless another writer of the table
-// has written one lately.
-func (t *Table) backgroundCheckpoint(ctx context.Context) (CheckpointResult, error) {
-	s := t.Snapshot()
-	seg, err := replay.Load(ctx, t.st, s.Version())
-	if err != nil {
-		return CheckpointResult{Version: s.Version()}, fmt.Errorf("checkpointing table %s: %w", t.st.URL(), err)
-	}
-	if seg.Checkpoint != nil {
-		t.useCheckpoint(*seg.Checkpoint)
-		if !t.due(t.Snapshot()) {
-			return CheckpointResult{Version: s.Version()}, nil
-		}
+// backgroundCheckpoint writes a checkpoint if one is wanted still: another writer
+// of the table may have written one lately.
+func (t *Table) backgroundCheckpoint(ctx context.Context, due func(*Snapshot) bool) (CheckpointResult, error) {
+	if err := t.findCheckpoint(ctx, t.Snapshot().Version()); err != nil || !due(t.Snapshot()) {
+		return CheckpointResult{Version: t.Snapshot().Version()}, err
 	}
 	return t.checkpoint(ctx)
 }

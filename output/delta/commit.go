@@ -70,7 +70,8 @@ func (t *Table) Commit(ctx context.Context, c Change) (Result, error) {
 		return Result{}, fmt.Errorf("committing to table %s: %w", t.st.URL(), err)
 	}
 	result.Version = version
-	t.maybeCheckpoint()
+	t.committed.Store(true)
+	t.afterCommit()
 	return result, nil
 }
 

@@ -143,7 +143,7 @@ func serializable(s *Snapshot) bool {
 // isolation names the level at which the change is checked, as Spark does.
 func (c *Change) isolation(s *Snapshot) string {
 	switch {
-	case !c.changesRows() && len(c.Add)+len(c.Remove) > 0:
+	case !c.changesRows() && c.Metadata == nil && c.Protocol == nil:
 		return isolationSnapshot
 	case serializable(s):
 		return isolationSerializable

@@ -17,9 +17,16 @@
 //     reaches the caller only when reading back failed too.
 //   - Every table feature is honoured or refused by name; see gate.go.
 //
-// The data files are written and read by package data, schemas are in package
-// schema, the log's actions in package action, its files in package replay, and
-// the places where tables live behind package store.
+// A table can be read at its newest version, at any version that its log still
+// reaches (Table.At), and as of a time (Table.AtTime). Table.Read gives the rows,
+// with deletion vectors, column mapping and widened types applied;
+// ReadOptions.Prune leaves out files by their statistics. Snapshot.Verify compares
+// a version with its checksum file.
+//
+// The data files are written and read by package data, deletion vectors are read
+// by package dv, files are chosen by package prune, schemas are in package schema,
+// the log's actions in package action, its files in package replay, and the places
+// where tables live behind package store.
 //
 // This package does not log and starts one goroutine at most: the one that
 // writes a checkpoint after a commit. Table.Close waits for it.

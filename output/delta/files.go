@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 
@@ -160,70 +159,6 @@ func (t *Table) Discard(ctx context.Context, adds []action.Add) error {
 		return fmt.Errorf("discarding staged files: %w", err)
 	}
 	return nil
-}
-
-// storePath turns a path of the log into one of the store.
-func (t *Table) storePath(path string) (string, error) {
-	plain := action.CanonicalPath(path)
-	if root := plainRoot(t.st); root != "" && strings.HasPrefix(plain, root+"/") {
-		return plain[len(root)+1:], nil
-	}
-	if action.IsAbsolutePath(path) {
-		return "", fmt.Errorf("file %s lies outside of table %s: such tables (shallow clones) cannot be read", path, t.st.URL())
-	}
-	return plain, nil
-}
-
-// ReadOptions are the choices of Table.Read. The zero value reads everything.
-type ReadOptions struct {
-	// Columns to read, in this order; nil is all of the table.
-	Columns []string
-}
-
-// Read yields the rows of a snapshot in batches of bounded size, file by file in
-// the order of Snapshot.Files. A batch belongs to the sequence and is released
-// when the loop asks for the next one: who keeps it retains it. On an error the
-// sequence yields that once and ends.
-func (t *Table) Read(ctx context.Context, s *Snapshot, o ReadOptions) iter.Seq2[arrow.RecordBatch, error] {
-	return func(yield func(arrow.RecordBatch, error) bool) {
-		for add, err := range s.Files(ctx) {
-			if err == nil && add.DeletionVector != nil {
-				err = &FeatureError{Name: FeatureDeletionVectors, Op: "read", Why: "deletion vectors are not applied, and file " + add.Path + " has one"}
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !t.readFile(ctx, s, add, o, yield) {
-				return
-			}
-		}
-	}
-}
-
-// ReadFile yields the rows of one live file of a snapshot, like Read.
-func (t *Table) ReadFile(ctx context.Context, s *Snapshot, add action.Add, o ReadOptions) iter.Seq2[arrow.RecordBatch, error] {
-	return func(yield func(arrow.RecordBatch, error) bool) {
-		if add.DeletionVector != nil {
-			yield(nil, &FeatureError{Name: FeatureDeletionVectors, Op: "read", Why: "deletion vectors are not applied, and file " + add.Path + " has one"})
-			return
-		}
-		t.readFile(ctx, s, add, o, yield)
-	}
-}
-
-func (t *Table) readFile(ctx context.Context, s *Snapshot, add action.Add, o ReadOptions, yield func(arrow.RecordBatch, error) bool) (more bool) {
-	path, err := t.storePath(add.Path)
-	if err != nil {
-		yield(nil, err)
-		return false
-	}
-	for rec, err := range data.ReadFile(ctx, t.st, path, add.Size, s.schema, add.PartitionValues, o.Columns) {
-		if !yield(rec, err) || err != nil {
-			return false
-		}
-	}
-	return true
 }
 
 func deadline(o Options) time.Time { return time.Now().Add(o.CommitTimeout) }

@@ -73,15 +73,13 @@ func rules() []rule {
 		{name: "allowColumnDefaults", write: refuseActive, active: column("CURRENT_DEFAULT"), why: "column defaults are not applied"},
 		{name: "identityColumns", write: refuseActive, active: column("delta.identity."), why: "identity values are not generated"},
 		{name: FeatureChangeDataFeed}, // honoured in checkWrite
-		{name: FeatureColumnMapping, reader: true, read: refuseActive, write: refuseActive, active: mapsColumns,
-			why: "columns are looked up by name"},
-		{name: FeatureDeletionVectors, reader: true}, // files that have one are refused when they are read
+		{name: FeatureColumnMapping, reader: true, write: refuseActive, active: mapsColumns,
+			why: "files are written without field ids and physical names"},
+		{name: FeatureDeletionVectors, reader: true}, // applied when reading; files that have one may be removed
 		{name: FeatureTimestampNTZ, reader: true},
 		{name: "timestampWithoutTimezone", reader: true}, // an old spelling of timestampNtz
-		{name: FeatureTypeWidening, reader: true, read: refuseActive, write: refuseActive, active: widens,
-			why: "columns whose type was changed are not converted"},
-		{name: "typeWidening-preview", reader: true, read: refuseActive, write: refuseActive, active: widens,
-			why: "columns whose type was changed are not converted"},
+		{name: FeatureTypeWidening, reader: true, write: refuseActive, active: widens, why: "types are not changed"},
+		{name: "typeWidening-preview", reader: true, write: refuseActive, active: widens, why: "types are not changed"},
 		{name: FeatureDomainMetadata}, // checkpoints keep all domains
 		{name: "rowTracking", write: refuseActive, active: func(t table) bool { return !isTrue(t.properties, PropRowTrackingSuspended) },
 			why: "row ids are not assigned"},
@@ -207,6 +205,9 @@ func canRead(p action.Protocol, m action.Metadata, sc *schema.Struct) error {
 			Why: "the protocol is invalid, reader 3 goes with writer 7"}
 	}
 	t := table{properties: m.Configuration, schema: sc}
+	if mapsColumns(t) && !slices.Contains(readerFeatures(p), FeatureColumnMapping) {
+		return &FeatureError{Name: FeatureColumnMapping, Op: op, Why: "the table property " + PropColumnMappingMode + " is set, and the protocol does not list the feature"}
+	}
 	for _, name := range readerFeatures(p) {
 		if p.MinReaderVersion >= action.ReaderVersionFeatures && !slices.Contains(p.WriterFeatures, name) {
 			return &FeatureError{Name: name, Op: op, Why: "the protocol is invalid, it lists the feature for readers and not for writers"}

@@ -51,6 +51,14 @@ func nested(key string, value any) func(*gated) {
 	return func(g *gated) { g.columnMetadata, g.nestedColumn = map[string]any{key: value}, true }
 }
 
+// mapped is a table with column mapping.
+func mapped(mode string) func(*gated) {
+	return func(g *gated) {
+		props("delta.columnMapping.mode", mode)(g)
+		g.columnMetadata = map[string]any{"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1"}
+	}
+}
+
 func refusesOpen(name string) func(*gated)  { return func(g *gated) { g.wantOpen = name } }
 func refusesWrite(name string) func(*gated) { return func(g *gated) { g.wantWrite = name } }
 
@@ -102,16 +110,18 @@ func TestFeatureGate(t *testing.T) {
 		"changeDataFeed, on":         only("changeDataFeed").with(then(props("delta.enableChangeDataFeed", "true"), func(g *gated) { g.wantReplace = "changeDataFeed" })),
 		"changeDataFeed, legacy":     gated{reader: 1, writer: 4}.with(then(props("delta.enableChangeDataFeed", "TRUE"), func(g *gated) { g.wantReplace = "changeDataFeed" })),
 		"columnMapping, none":        both("columnMapping").with(props("delta.columnMapping.mode", "none")),
-		"columnMapping, name":        both("columnMapping").with(then(props("delta.columnMapping.mode", "name"), refusesOpen("columnMapping"))),
-		"columnMapping, legacy":      gated{reader: 2, writer: 5}.with(then(props("delta.columnMapping.mode", "id"), refusesOpen("columnMapping"))),
-		"columnMapping, 2/7":         gated{reader: 2, writer: 7, wf: []string{"columnMapping"}}.with(then(props("delta.columnMapping.mode", "id"), refusesOpen("columnMapping"))),
+		"columnMapping, name":        both("columnMapping").with(then(mapped("name"), refusesWrite("columnMapping"))),
+		"columnMapping, legacy":      gated{reader: 2, writer: 5}.with(then(mapped("id"), refusesWrite("columnMapping"))),
+		"columnMapping, 2/7":         gated{reader: 2, writer: 7, wf: []string{"columnMapping"}}.with(then(mapped("id"), refusesWrite("columnMapping"))),
+		"columnMapping, not listed":  gated{reader: 1, writer: 2}.with(then(mapped("name"), refusesOpen("columnMapping"))),
+		"columnMapping, for writers": only("columnMapping").with(then(mapped("name"), refusesOpen("columnMapping"))),
 		"deletionVectors":            both("deletionVectors").with(props("delta.enableDeletionVectors", "true")),
 		"timestampNtz":               both("timestampNtz"),
 		"timestampWithoutTimezone":   both("timestampWithoutTimezone"),
 		"typeWidening, unused":       both("typeWidening"),
-		"typeWidening, on":           both("typeWidening").with(then(props("delta.enableTypeWidening", "true"), refusesOpen("typeWidening"))),
-		"typeWidening, used":         both("typeWidening").with(then(column("delta.typeChanges", []any{}), refusesOpen("typeWidening"))),
-		"typeWidening-preview, used": both("typeWidening-preview").with(then(column("delta.typeChanges", []any{}), refusesOpen("typeWidening-preview"))),
+		"typeWidening, on":           both("typeWidening").with(then(props("delta.enableTypeWidening", "true"), refusesWrite("typeWidening"))),
+		"typeWidening, used":         both("typeWidening").with(then(column("delta.typeChanges", []any{}), refusesWrite("typeWidening"))),
+		"typeWidening-preview, used": both("typeWidening-preview").with(then(column("delta.typeChanges", []any{}), refusesWrite("typeWidening-preview"))),
 		"domainMetadata":             only("domainMetadata"),
 		"rowTracking":                only("rowTracking", "domainMetadata").with(refusesWrite("rowTracking")),
 		"rowTracking, suspended":     only("rowTracking", "domainMetadata").with(props("delta.rowTrackingSuspended", "true")),

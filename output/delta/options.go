@@ -28,11 +28,16 @@ type Options struct {
 	// negative value turns checkpoints after commits off for all tables.
 	CheckpointInterval int
 
-	// OnCheckpoint is told how each checkpoint after a commit went. It is called
-	// from the goroutine that wrote it, one call at a time, and must not call
-	// the Table's Close. A failed checkpoint never fails a commit, so this is
-	// the only place where its error shows.
+	// OnCheckpoint is told how each checkpoint after a commit, or at closing, went.
+	// It is called from the goroutine that wrote it, one call at a time, and must
+	// not call the Table's Close. A failed checkpoint never fails a commit, so this
+	// is the only place where its error shows.
 	OnCheckpoint func(CheckpointResult)
+
+	// Upkeep makes what keeps the table in shape in the background, after commits
+	// of this Table: compaction and log clean-up. It is called once, before the
+	// Table is ready to use. nil is none.
+	Upkeep func(*Table) Upkeep
 }
 
 // CheckpointResult is the outcome of one checkpoint.

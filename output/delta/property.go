@@ -2,6 +2,7 @@ package delta
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 // documentation).
 const (
 	PropAppendOnly            = "delta.appendOnly"
+	PropAutoCompact           = "delta.autoOptimize.autoCompact"
 	PropChangeDataFeed        = "delta.enableChangeDataFeed"
 	PropCheckpointInterval    = "delta.checkpointInterval"
 	PropColumnMappingMode     = "delta.columnMapping.mode"
@@ -19,8 +21,10 @@ const (
 	PropDeletionVectors       = "delta.enableDeletionVectors"
 	PropInCommitTimestamps    = "delta.enableInCommitTimestamps"
 	PropIsolationLevel        = "delta.isolationLevel"
+	PropLogCleanup            = "delta.enableExpiredLogCleanup"
 	PropLogRetention          = "delta.logRetentionDuration"
 	PropRowTrackingSuspended  = "delta.rowTrackingSuspended"
+	PropTargetFileSize        = "delta.targetFileSize"
 	PropTypeWidening          = "delta.enableTypeWidening"
 	propConstraintPrefix      = "delta.constraints."
 	propFeaturePrefix         = "delta.feature."
@@ -28,6 +32,7 @@ const (
 	isolationWriteSerializ    = "WriteSerializable"
 	isolationSnapshot         = "SnapshotIsolation"
 	defaultFileRetention      = 7 * 24 * time.Hour
+	defaultLogRetention       = 30 * 24 * time.Hour
 	minCheckpointInterval     = 1
 	actionsPerExtraCheckpoint = 1000
 )
@@ -88,18 +93,38 @@ func isTrue(properties map[string]string, name string) bool {
 	return strings.EqualFold(properties[name], "true")
 }
 
-// fileRetention is how long removed files are kept, by the table's property. A
-// property that cannot be read counts as the default, which keeps more.
-func fileRetention(properties map[string]string) time.Duration {
-	text, ok := properties[PropDeletedFileRetention]
+// FileRetention is how long removed files are kept, by the table's property
+// delta.deletedFileRetentionDuration; a week without it.
+func FileRetention(properties map[string]string) (time.Duration, error) {
+	return interval(properties, PropDeletedFileRetention, defaultFileRetention)
+}
+
+// LogRetention is how long commits are kept, by the table's property
+// delta.logRetentionDuration; 30 days without it.
+func LogRetention(properties map[string]string) (time.Duration, error) {
+	return interval(properties, PropLogRetention, defaultLogRetention)
+}
+
+func interval(properties map[string]string, name string, fallback time.Duration) (time.Duration, error) {
+	text, ok := properties[name]
 	if !ok {
-		return defaultFileRetention
+		return fallback, nil
 	}
 	d, err := ParseInterval(text)
 	if err != nil {
-		return defaultFileRetention
+		return 0, fmt.Errorf("reading table property %s: %w", name, err)
 	}
-	return d
+	return d, nil
+}
+
+// tombstoneExpiry is the time, in milliseconds since the epoch, before which
+// removed files are forgotten. With a property that cannot be read none is.
+func tombstoneExpiry(properties map[string]string, now time.Time) int64 {
+	d, err := FileRetention(properties)
+	if err != nil {
+		return math.MinInt64
+	}
+	return now.Add(-d).UnixMilli()
 }
 
 // checkpointInterval is the commits between two checkpoints, by the table's

@@ -192,20 +192,3 @@ func TestFilesOutsideOfTheTable(t *testing.T) {
 	_, err = table.MissingFiles(t.Context(), c.Add)
 	require.ErrorContains(t, err, "below the table's root")
 }
-
-func TestDeletionVectorsAreNotRead(t *testing.T) {
-	t.Parallel()
-	table := open(t, goldenTable(t, "tables/table-with-dv-small"), delta.Options{})
-	var err error
-	for _, err = range table.Read(t.Context(), table.Snapshot(), delta.ReadOptions{}) {
-	}
-	var refused *delta.FeatureError
-	require.ErrorAs(t, err, &refused)
-	require.Equal(t, delta.FeatureDeletionVectors, refused.Name)
-	for f, err := range table.Snapshot().Files(t.Context()) {
-		require.NoError(t, err)
-		for _, err := range table.ReadFile(t.Context(), table.Snapshot(), f, delta.ReadOptions{}) {
-			require.ErrorAs(t, err, &refused)
-		}
-	}
-}

@@ -25,6 +25,8 @@ type Snapshot struct {
 	seg    replay.Segment
 	state  replay.State
 	schema *schema.Struct
+	// mapping is by what the table's files are found to have its columns.
+	mapping schema.Mapping
 	// readOnly says why the table must not be written to, nil if it may.
 	readOnly error
 }
@@ -35,7 +37,7 @@ type Snapshot struct {
 func newSnapshot(st store.Store, seg replay.Segment, state replay.State, before *Snapshot) (*Snapshot, error) {
 	s := &Snapshot{st: st, seg: seg, state: state}
 	if before != nil && before.state.Metadata == state.Metadata && before.state.Protocol == state.Protocol {
-		s.schema, s.readOnly = before.schema, before.readOnly
+		s.schema, s.mapping, s.readOnly = before.schema, before.mapping, before.readOnly
 		return s, nil
 	}
 	if err := canRead(*state.Protocol, *state.Metadata, nil); err != nil {
@@ -49,8 +51,20 @@ func newSnapshot(st store.Store, seg replay.Segment, state replay.State, before 
 	if err := canRead(*state.Protocol, *state.Metadata, sc); err != nil {
 		return nil, err
 	}
+	if s.mapping, err = mappingOf(*state.Metadata, sc); err != nil {
+		return nil, fmt.Errorf("reading the table's schema: %w", err)
+	}
 	s.readOnly = canWrite(*state.Protocol, *state.Metadata, sc)
 	return s, nil
+}
+
+// mappingOf is the table's column mapping, checked against its schema.
+func mappingOf(m action.Metadata, sc *schema.Struct) (schema.Mapping, error) {
+	mapping, err := schema.ParseMapping(m.Configuration[PropColumnMappingMode])
+	if err != nil {
+		return "", err
+	}
+	return mapping, mapping.Check(sc)
 }
 
 // loadSnapshot reads a version, or replay.Latest, from the log.
@@ -212,12 +226,16 @@ func (s *Snapshot) fileActions(ctx context.Context) iter.Seq2[replay.FileAction,
 	}
 }
 
-// plainRoot is the table's place as a path, as absolute paths in the log would
-// have it; "" for places that are no local directory.
+// plainRoot is the table's place as absolute paths in the log would have it, decoded: a path
+// for a local directory, a URL for an object store, "" where paths cannot be absolute.
 func plainRoot(st store.Store) string {
 	u, err := url.Parse(st.URL())
-	if err != nil || u.Scheme != "file" {
+	switch {
+	case err != nil || u.Host+u.Path == "":
 		return ""
+	case u.Scheme == "file":
+		return strings.TrimRight(u.Path, "/")
+	default:
+		return strings.TrimRight(u.Scheme+"://"+u.Host+u.Path, "/")
 	}
-	return strings.TrimRight(u.Path, "/")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +49,8 @@ type Table struct {
 	// application id. Guarded by commits.
 	fences map[string]int64
 
+	// committed says that this Table has made a commit.
+	committed  atomic.Bool
 	background background
 }
 
@@ -59,20 +60,6 @@ type unresolved struct {
 	version int64
 	// appID is that of its fenced transaction, "" for none.
 	appID string
-}
-
-// background is the one goroutine a Table may have: a checkpoint being written.
-type background struct {
-	ctx    context.Context // the table's life
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-
-	mu      sync.Mutex
-	closed  bool
-	running bool
-	// notBefore is the version below which no checkpoint is tried: a failed one
-	// is not repeated with every commit.
-	notBefore int64
 }
 
 // Open opens the table in a store at its newest version. The error is
@@ -98,35 +85,20 @@ func newTable(ctx context.Context, st store.Store, o Options) *Table {
 		unresolved: map[string]unresolved{},
 		fences:     map[string]int64{},
 	}
-	t.background.ctx, t.background.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	t.background.start(ctx, t)
 	return t
-}
-
-// Close waits until a checkpoint that is being written is done, or stops it when
-// the context ends. Snapshots stay usable. Close may be called again.
-func (t *Table) Close(ctx context.Context) error {
-	t.background.mu.Lock()
-	t.background.closed = true
-	t.background.mu.Unlock()
-
-	done := make(chan struct{})
-	go func() { // ends with the background goroutine, which is told to stop below
-		t.background.wg.Wait()
-		close(done)
-	}()
-	var err error
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = fmt.Errorf("closing table %s: checkpoint given up: %w", t.st.URL(), ctx.Err())
-	}
-	t.background.cancel()
-	<-done
-	return err
 }
 
 // Store is the store the table is in.
 func (t *Table) Store() store.Store { return t.st }
+
+// StorePath is where the store has a file that the log names: the path relative to
+// the table's root, decoded. A file outside of the root is an error.
+func (t *Table) StorePath(logPath string) (string, error) { return t.storePath(logPath) }
+
+// CheckWritable reports why this library must not change the table as it is now,
+// or nil.
+func (t *Table) CheckWritable() error { return t.Snapshot().readOnly }
 
 // Snapshot is the newest version this Table has seen: by opening, refreshing, or
 // committing. It never goes back.
@@ -157,6 +129,19 @@ func (t *Table) verify(at time.Time) { t.verified.Store(at.UnixNano()) }
 
 func (t *Table) trusted() bool {
 	return t.o.Now().Sub(time.Unix(0, t.verified.Load())) < trustFor
+}
+
+// FileActions yields the live files and the tombstones, which are the removed files
+// that the table still remembers, as Files yields the live ones.
+func (s *Snapshot) FileActions(ctx context.Context) iter.Seq2[replay.FileAction, error] {
+	return s.fileActions(ctx)
+}
+
+// CheckpointVersion is the version of the checkpoint that the snapshot is read from;
+// false if there is none.
+func (s *Snapshot) CheckpointVersion() (int64, bool) {
+	version := s.checkpointVersion()
+	return version, version >= 0
 }
 
 // Refresh reads the commits made since the newest snapshot and returns the

@@ -50,13 +50,18 @@ func DecodePath(path string) (string, error) {
 }
 
 // CanonicalPath decodes a path of the log and drops a "file:" scheme, so that
-// the spellings file:/a/b, file:///a/b and /a/b of one file compare equal. A
-// path that is not valid percent-encoding is taken as it stands: comparing must
-// not fail.
+// the spellings file:/a/b, file:///a/b and /a/b of one file compare equal, and so
+// do s3:, s3a: and s3n:, Hadoop's names of one store. A path that is not valid
+// percent-encoding is taken as it stands: comparing must not fail.
 func CanonicalPath(path string) string {
 	if strings.IndexByte(path, '%') >= 0 {
 		if plain, err := url.PathUnescape(path); err == nil {
 			path = plain
+		}
+	}
+	for _, alias := range [...]string{"s3a://", "s3n://"} {
+		if rest, ok := strings.CutPrefix(path, alias); ok {
+			return "s3://" + rest
 		}
 	}
 	rest, ok := strings.CutPrefix(path, "file:")

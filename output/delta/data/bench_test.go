@@ -141,7 +141,7 @@ func BenchmarkReadFile(b *testing.B) {
 	b.SetBytes(raw)
 	for b.Loop() {
 		for _, f := range files {
-			for _, err := range data.ReadFile(context.Background(), st, f.Path, f.Size, table, nil, nil) {
+			for _, err := range data.ReadFile(context.Background(), st, table, data.Input{Path: f.Path, Size: f.Size}, nil) {
 				require.NoError(b, err)
 			}
 		}

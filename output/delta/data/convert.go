@@ -14,59 +14,61 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
 )
 
+// converter brings arrays of a file to the table's types.
+type converter struct {
+	ctx     context.Context // of the one call of Read
+	mem     memory.Allocator
+	mapping schema.Mapping
+}
+
 // convert brings an array of a file to the table's type: the same values in a wider
 // type, in another unit, or with parts in the order of the table and missing ones NULL.
 // The caller releases the result.
-func convert(ctx context.Context, mem memory.Allocator, arr arrow.Array, want schema.Type) (arrow.Array, error) {
+func (c converter) convert(arr arrow.Array, want schema.Type) (arrow.Array, error) {
 	switch w := want.(type) {
 	case *schema.Struct:
 		if s, ok := arr.(*array.Struct); ok {
-			return convertStruct(ctx, mem, s, w)
+			return c.convertStruct(s, w)
 		}
 	case *schema.Array:
 		if l, ok := arr.(array.ListLike); ok {
-			return convertList(ctx, mem, l, w)
+			return c.convertList(l, w)
 		}
 	case *schema.Map:
 		if l, ok := arr.(array.ListLike); ok {
-			return convertMap(ctx, mem, l, w)
+			return c.convertMap(l, w)
 		}
 	default:
-		return convertValues(ctx, mem, arr, want)
+		return c.convertValues(arr, want)
 	}
 	return nil, fmt.Errorf("the file has %s, the table %s", arr.DataType(), want)
 }
 
-func convertStruct(ctx context.Context, mem memory.Allocator, arr *array.Struct, want *schema.Struct) (arrow.Array, error) {
+func (c converter) convertStruct(arr *array.Struct, want *schema.Struct) (arrow.Array, error) {
 	have := arr.DataType().(*arrow.StructType)
 	children := make([]arrow.Array, 0, len(want.Fields))
 	defer func() {
-		for _, c := range children {
-			c.Release()
+		for _, child := range children {
+			child.Release()
 		}
 	}()
 	for _, f := range want.Fields {
-		at := -1
-		for j := range have.NumFields() {
-			if schema.SameName(have.Field(j).Name, f.Name) {
-				at = j
-			}
-		}
+		at := find(c.mapping, f, have.NumFields(), have.Field)
 		if at < 0 {
-			children = append(children, array.MakeArrayOfNull(mem, schema.ArrowType(f.Type), arr.Len()))
+			children = append(children, array.MakeArrayOfNull(c.mem, schema.ArrowType(f.Type), arr.Len()))
 			continue
 		}
-		child, err := convert(ctx, mem, arr.Field(at), f.Type)
+		child, err := c.convert(arr.Field(at), f.Type)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		children = append(children, child)
 	}
-	return assemble(mem, arr, want, nil, children...), nil
+	return c.assemble(arr, want, nil, children...), nil
 }
 
-func convertList(ctx context.Context, mem memory.Allocator, arr array.ListLike, want *schema.Array) (arrow.Array, error) {
-	values, err := convert(ctx, mem, arr.ListValues(), want.Element)
+func (c converter) convertList(arr array.ListLike, want *schema.Array) (arrow.Array, error) {
+	values, err := c.convert(arr.ListValues(), want.Element)
 	if err != nil {
 		return nil, fmt.Errorf("element: %w", err)
 	}
@@ -75,20 +77,20 @@ func convertList(ctx context.Context, mem memory.Allocator, arr array.ListLike, 
 	if err != nil {
 		return nil, err
 	}
-	return assemble(mem, arr, want, offsets, values), nil
+	return c.assemble(arr, want, offsets, values), nil
 }
 
-func convertMap(ctx context.Context, mem memory.Allocator, arr array.ListLike, want *schema.Map) (arrow.Array, error) {
+func (c converter) convertMap(arr array.ListLike, want *schema.Map) (arrow.Array, error) {
 	entries, ok := arr.ListValues().(*array.Struct)
 	if !ok || entries.NumField() != 2 {
 		return nil, fmt.Errorf("the file has %s, the table %s", arr.DataType(), want)
 	}
-	key, err := convert(ctx, mem, entries.Field(0), want.Key)
+	key, err := c.convert(entries.Field(0), want.Key)
 	if err != nil {
 		return nil, fmt.Errorf("key: %w", err)
 	}
 	defer key.Release()
-	value, err := convert(ctx, mem, entries.Field(1), want.Value)
+	value, err := c.convert(entries.Field(1), want.Value)
 	if err != nil {
 		return nil, fmt.Errorf("value: %w", err)
 	}
@@ -105,7 +107,7 @@ func convertMap(ctx context.Context, mem memory.Allocator, arr array.ListLike, w
 	defer data.Release()
 	converted := array.MakeFromData(data)
 	defer converted.Release()
-	return assemble(mem, arr, want, offsets, converted), nil
+	return c.assemble(arr, want, offsets, converted), nil
 }
 
 // listOffsets are the offsets of a list, from its first on.
@@ -122,10 +124,10 @@ func listOffsets(arr array.ListLike) (*memory.Buffer, error) {
 }
 
 // assemble makes an array of the wanted type with the validity of arr.
-func assemble(mem memory.Allocator, arr arrow.Array, want schema.Type, offsets *memory.Buffer, children ...arrow.Array) arrow.Array {
+func (c converter) assemble(arr arrow.Array, want schema.Type, offsets *memory.Buffer, children ...arrow.Array) arrow.Array {
 	buffers := []*memory.Buffer{nil}
 	if arr.NullN() > 0 {
-		buffers[0] = memory.NewResizableBuffer(mem)
+		buffers[0] = memory.NewResizableBuffer(c.mem)
 		buffers[0].Resize(int(bitutil.BytesForBits(int64(arr.Len()))))
 		bitutil.CopyBitmap(arr.NullBitmapBytes(), arr.Data().Offset(), arr.Len(), buffers[0].Bytes(), 0)
 		defer buffers[0].Release()
@@ -134,8 +136,8 @@ func assemble(mem memory.Allocator, arr arrow.Array, want schema.Type, offsets *
 		buffers = append(buffers, offsets)
 	}
 	parts := make([]arrow.ArrayData, len(children))
-	for i, c := range children {
-		parts[i] = c.Data()
+	for i, child := range children {
+		parts[i] = child.Data()
 	}
 	data := array.NewData(schema.ArrowType(want), arr.Len(), buffers, parts, arr.NullN(), 0)
 	defer data.Release()
@@ -143,7 +145,7 @@ func assemble(mem memory.Allocator, arr arrow.Array, want schema.Type, offsets *
 }
 
 // convertValues converts an array without parts.
-func convertValues(ctx context.Context, mem memory.Allocator, arr arrow.Array, want schema.Type) (arrow.Array, error) {
+func (c converter) convertValues(arr arrow.Array, want schema.Type) (arrow.Array, error) {
 	to := schema.ArrowType(want)
 	from := arr.DataType()
 	if arrow.TypeEqual(from, to) {
@@ -152,9 +154,9 @@ func convertValues(ctx context.Context, mem memory.Allocator, arr arrow.Array, w
 	}
 	switch {
 	case from.ID() == arrow.NULL:
-		return array.MakeArrayOfNull(mem, to, arr.Len()), nil
+		return array.MakeArrayOfNull(c.mem, to, arr.Len()), nil
 	case from.ID() == arrow.TIMESTAMP && to.ID() == arrow.TIMESTAMP:
-		return convertTimestamps(mem, arr.(*array.Timestamp), to.(*arrow.TimestampType))
+		return c.convertTimestamps(arr.(*array.Timestamp), to.(*arrow.TimestampType))
 	case from.ID() == arrow.BINARY && to.ID() == arrow.STRING || from.ID() == arrow.STRING && to.ID() == arrow.BINARY:
 		data := array.NewData(to, arr.Len(), arr.Data().Buffers(), nil, arr.NullN(), arr.Data().Offset())
 		defer data.Release()
@@ -162,7 +164,7 @@ func convertValues(ctx context.Context, mem memory.Allocator, arr arrow.Array, w
 	case !convertible(from.ID(), to.ID()):
 		return nil, fmt.Errorf("the file has %s, the table %s", from, want)
 	}
-	out, err := compute.CastArray(compute.WithAllocator(ctx, mem), arr, compute.SafeCastOptions(to))
+	out, err := compute.CastArray(compute.WithAllocator(c.ctx, c.mem), arr, compute.SafeCastOptions(to))
 	if err != nil {
 		return nil, fmt.Errorf("the file has %s, the table %s: %w", from, want, err)
 	}
@@ -194,9 +196,9 @@ func convertible(from, to arrow.Type) bool {
 
 // convertTimestamps brings timestamps to microseconds, rounding down, in whatever zone
 // the table has: a Parquet file holds instants or wall clocks, and no zone.
-func convertTimestamps(mem memory.Allocator, arr *array.Timestamp, to *arrow.TimestampType) (arrow.Array, error) {
+func (c converter) convertTimestamps(arr *array.Timestamp, to *arrow.TimestampType) (arrow.Array, error) {
 	unit := arr.DataType().(*arrow.TimestampType).Unit
-	b := array.NewTimestampBuilder(mem, to)
+	b := array.NewTimestampBuilder(c.mem, to)
 	defer b.Release()
 	b.Reserve(arr.Len())
 	for i, v := range arr.TimestampValues() {

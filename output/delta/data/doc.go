@@ -32,6 +32,12 @@
 // # Reading
 //
 // [ReadFile] streams the rows of one file in the shape of the table: columns that the
-// file does not have are NULL, narrower types are widened, partition values are put in.
-// Deletion vectors and column mapping are not handled here: callers refuse such tables.
+// file does not have are NULL, types that a column was widened from are converted,
+// partition values are put in, the rows of a deletion vector are left out, and under column
+// mapping columns are found by their physical names or field ids, at any depth.
+//
+// Files may be of any writer: INT96 timestamps, decimals as integers or byte arrays of
+// fixed or other length, lists and maps in their old encodings. One limit: an INT96
+// timestamp inside of a list, map or struct is read only within the years 1678 to 2261;
+// outside of them the file is an error.
 package data

@@ -48,7 +48,7 @@ func read(t *testing.T, st data.Store, table *schema.Struct, columns []string, f
 	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
 	var rows [][]string
 	for _, f := range files {
-		for rec, err := range data.ReadFileWith(t.Context(), mem, st, f.Path, f.Size, table, f.PartitionValues, columns) {
+		for rec, err := range data.ReadFileWith(t.Context(), mem, st, table, data.Input{Path: f.Path, Size: f.Size, PartitionValues: f.PartitionValues}, columns) {
 			require.NoError(t, err)
 			rows = append(rows, rowsOf(rec)...)
 		}

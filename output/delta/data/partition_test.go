@@ -169,7 +169,7 @@ func TestRandomPartitions(t *testing.T) {
 		require.NoError(rt, err)
 		var got [][]string
 		for _, f := range files {
-			for rec, err := range data.ReadFile(t.Context(), st, f.Path, f.Size, table, f.PartitionValues, nil) {
+			for rec, err := range data.ReadFile(t.Context(), st, table, data.Input{Path: f.Path, Size: f.Size, PartitionValues: f.PartitionValues}, nil) {
 				require.NoError(rt, err)
 				got = append(got, rowsOf(rec)...)
 			}
@@ -199,7 +199,7 @@ func TestPartitionValuesOfOtherWriters(t *testing.T) {
 	files := write(t, st, table, data.WriterOptions{}, batch(t, memory.DefaultAllocator, table, `[{"a":1}]`))
 	value := func(typ schema.Type, text string) (string, error) {
 		wide := &schema.Struct{Fields: append([]schema.Field{{Name: "P", Type: typ, Nullable: true}}, table.Fields...)}
-		for rec, err := range data.ReadFile(t.Context(), st, files[0].Path, 0, wide, map[string]*string{"p": &text}, []string{"p"}) {
+		for rec, err := range data.ReadFile(t.Context(), st, wide, data.Input{Path: files[0].Path, PartitionValues: map[string]*string{"p": &text}}, []string{"p"}) {
 			if err != nil {
 				return "", err
 			}
@@ -221,6 +221,9 @@ func TestPartitionValuesOfOtherWriters(t *testing.T) {
 		{schema.Date, "1969-12-31", "-1"},
 		{schema.Decimal{Precision: 20, Scale: 5}, "-2342342.23423", "-2342342.23423"},
 		{schema.Decimal{Precision: 5, Scale: 2}, "1.500", "1.50"},
+		{schema.Decimal{Precision: 3}, "1E+2", "100"},
+		{schema.Decimal{Precision: 38, Scale: 18}, "0E-18", "0." + strings.Repeat("0", 18)},
+		{schema.TimestampNTZ, "1970-01-02", "86400000000"}, // was a date before the column was widened
 		{schema.Decimal{Precision: 38}, strings.Repeat("9", 38), strings.Repeat("9", 38)},
 		{schema.Double, "-Infinity", fmt.Sprintf("-Inf/%016x", math.Float64bits(math.Inf(-1)))},
 		{schema.Double, "1.0E10", "1e+10/" + fmt.Sprintf("%016x", math.Float64bits(1e10))},
@@ -236,7 +239,7 @@ func TestPartitionValuesOfOtherWriters(t *testing.T) {
 		text string
 	}{
 		{schema.Long, "x"}, {schema.Byte, "128"}, {schema.Date, "2026-13-01"}, {schema.Timestamp, "yesterday"}, {schema.Boolean, "maybe"},
-		{schema.Decimal{Precision: 3, Scale: 2}, "1.234"}, {schema.Decimal{Precision: 3, Scale: 2}, "10.00"}, {schema.Decimal{Precision: 3}, "1e2"},
+		{schema.Decimal{Precision: 3, Scale: 2}, "1.234"}, {schema.Decimal{Precision: 3, Scale: 2}, "10.00"}, {schema.Decimal{Precision: 3}, "1e3"},
 		{schema.Decimal{Precision: 3}, "1_0"}, {schema.Decimal{Precision: 38}, strings.Repeat("9", 60)}, {schema.Decimal{Precision: 3}, ""[:0] + "-"},
 	} {
 		_, err := value(c.typ, c.text)

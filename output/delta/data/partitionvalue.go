@@ -4,16 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/big"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/scalar"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
 )
 
@@ -111,84 +110,45 @@ func partitionArray(mem memory.Allocator, t schema.Type, text *string, n int) (a
 	if text == nil || *text == "" {
 		return array.MakeArrayOfNull(mem, at, n), nil
 	}
+	v, err := scalar.Parse(t, *text)
+	if err != nil {
+		return nil, fmt.Errorf("partition value %w", err)
+	}
 	b := array.NewBuilder(mem, at)
 	defer b.Release()
 	b.Reserve(n)
-	one, err := partitionAppender(b, t, *text)
-	if err != nil {
-		return nil, fmt.Errorf("partition value %q is no %s: %w", *text, t, err)
-	}
 	for range n {
-		one()
+		appendScalar(b, v)
 	}
 	return b.NewArray(), nil
 }
 
-// partitionAppender parses the value and returns what appends it.
-func partitionAppender(builder array.Builder, t schema.Type, text string) (func(), error) {
+// appendScalar appends a value to the builder of its type.
+func appendScalar(builder array.Builder, v scalar.Value) {
 	switch b := builder.(type) {
 	case *array.StringBuilder:
-		return func() { b.Append(text) }, nil
+		b.Append(v.Text)
 	case *array.BinaryBuilder:
-		return func() { b.AppendString(text) }, nil
+		b.AppendString(v.Text)
 	case *array.BooleanBuilder:
-		v, err := strconv.ParseBool(text)
-		return func() { b.Append(v) }, err
+		b.Append(v.Int != 0)
 	case *array.Int8Builder:
-		v, err := strconv.ParseInt(text, 10, 8)
-		return func() { b.Append(int8(v)) }, err
+		b.Append(int8(v.Int))
 	case *array.Int16Builder:
-		v, err := strconv.ParseInt(text, 10, 16)
-		return func() { b.Append(int16(v)) }, err
+		b.Append(int16(v.Int))
 	case *array.Int32Builder:
-		v, err := strconv.ParseInt(text, 10, 32)
-		return func() { b.Append(int32(v)) }, err
+		b.Append(int32(v.Int))
 	case *array.Int64Builder:
-		v, err := strconv.ParseInt(text, 10, 64)
-		return func() { b.Append(v) }, err
+		b.Append(v.Int)
 	case *array.Float32Builder:
-		v, err := strconv.ParseFloat(text, 32)
-		return func() { b.Append(float32(v)) }, err
+		b.Append(float32(v.Float))
 	case *array.Float64Builder:
-		v, err := strconv.ParseFloat(text, 64)
-		return func() { b.Append(v) }, err
+		b.Append(v.Float)
 	case *array.Date32Builder:
-		v, err := time.Parse(time.DateOnly, text)
-		return func() { b.Append(arrow.Date32(floorDiv(v.Unix(), 86400))) }, err
+		b.Append(arrow.Date32(v.Int))
 	case *array.TimestampBuilder:
-		v, err := parseTimestamp(text)
-		return func() { b.Append(arrow.Timestamp(v.UnixMicro())) }, err
+		b.Append(arrow.Timestamp(v.Int))
 	case *array.Decimal128Builder:
-		d := t.(schema.Decimal)
-		v, err := parseDecimal(text, d)
-		return func() { b.Append(v) }, err
-	default:
-		return nil, fmt.Errorf("%s cannot be a partition column", t)
+		b.Append(v.Decimal)
 	}
-}
-
-func parseTimestamp(text string) (time.Time, error) {
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err == nil {
-		return at, nil
-	}
-	return time.Parse(layoutNTZ, text) // takes a fraction too
-}
-
-// parseDecimal reads a decimal in plain notation, exactly.
-func parseDecimal(text string, t schema.Decimal) (decimal128.Num, error) {
-	whole, fraction, _ := strings.Cut(text, ".")
-	fraction = strings.TrimRight(fraction, "0")
-	if len(fraction) > t.Scale {
-		return decimal128.Num{}, fmt.Errorf("more than %d digits behind the point", t.Scale)
-	}
-	digits := whole + fraction + strings.Repeat("0", t.Scale-len(fraction))
-	n, ok := new(big.Int).SetString(digits, 10)
-	if !ok || strings.ContainsAny(text, "_") {
-		return decimal128.Num{}, errors.New("not a number in plain notation")
-	}
-	if len(n.Text(10)) > t.Precision+1 || !decimal128.FromBigInt(n).FitsInPrecision(int32(t.Precision)) {
-		return decimal128.Num{}, fmt.Errorf("more than %d digits", t.Precision)
-	}
-	return decimal128.FromBigInt(n), nil
 }

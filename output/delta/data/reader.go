@@ -13,6 +13,8 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/dv"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/pqfile"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 )
@@ -27,36 +29,48 @@ const (
 // read.
 const maxPage = 1 << 30
 
+// Input is a data file as an add action names it.
+type Input struct {
+	// Path is as in [File].
+	Path string
+	// Size is the length of the file in bytes; 0 or less: ask the store.
+	Size int64
+	// PartitionValues are those of the add action: the columns named there take that
+	// value, whatever the file holds. Names are physical ones under column mapping.
+	PartitionValues map[string]*string
+	// Mapping is the table's; "" is none.
+	Mapping schema.Mapping
+	// Deleted are the rows that the file's deletion vector deletes; nil is none.
+	Deleted *dv.Rows
+}
+
 // ReadFile reads the rows of a data file in batches of bounded size, with the columns
 // named (nil is all of the table, in its order), as [schema.Struct.Arrow] has them.
 //
-// path is as in [File], size the length of the file (0 or less: ask the store), and
-// partitionValues those of the add action: columns named there take that value,
-// whatever the file holds. A column that the file does not have is NULL.
+// A column that the file does not have is NULL. Values of a type that the column was
+// widened from are converted.
 //
 // A batch belongs to the sequence and is released when the loop asks for the next one:
 // who keeps it retains it. On an error the sequence yields it once and ends.
-func ReadFile(ctx context.Context, st Store, path string, size int64, table *schema.Struct,
-	partitionValues map[string]*string, columns []string) iter.Seq2[arrow.RecordBatch, error] {
+func ReadFile(ctx context.Context, st Store, table *schema.Struct, in Input, columns []string) iter.Seq2[arrow.RecordBatch, error] {
 	// Batches lie on the Go heap: some decoders of the Parquet library never give back
 	// what they take from an allocator.
-	return readFile(ctx, memory.DefaultAllocator, st, path, size, table, partitionValues, columns)
+	return readFile(ctx, memory.DefaultAllocator, st, table, in, columns)
 }
 
-func readFile(ctx context.Context, mem memory.Allocator, st Store, path string, size int64, table *schema.Struct,
-	partitionValues map[string]*string, columns []string) iter.Seq2[arrow.RecordBatch, error] {
+func readFile(ctx context.Context, mem memory.Allocator, st Store, table *schema.Struct, in Input, columns []string) iter.Seq2[arrow.RecordBatch, error] {
 	return func(yield func(arrow.RecordBatch, error) bool) {
-		f := fileReader{mem: mem, ctx: ctx}
+		f := fileReader{mem: mem, ctx: ctx, mapping: in.Mapping, deleted: in.Deleted}
 		defer f.close()
-		err := guard(func() error {
-			if err := f.project(table, partitionValues, columns); err != nil {
+		err := pqfile.Guard(func() error {
+			if err := f.project(table, in.PartitionValues, columns); err != nil {
 				return err
 			}
-			return f.open(st, path, size)
+			return f.open(st, in.Path, in.Size)
 		})
 		for err == nil {
 			var rec arrow.RecordBatch
-			if err = guard(func() (err error) { rec, err = f.next(); return err }); err != nil {
+			if err = pqfile.Guard(func() (err error) { rec, err = f.next(); return err }); err != nil {
 				break
 			}
 			more := yield(rec, nil)
@@ -66,30 +80,20 @@ func readFile(ctx context.Context, mem memory.Allocator, st Store, path string, 
 			}
 		}
 		if err != io.EOF { //nolint:errorlint // next returns it as it is
-			yield(nil, fmt.Errorf("reading data file %s: %w", path, err))
+			yield(nil, fmt.Errorf("reading data file %s: %w", in.Path, err))
 		}
 	}
 }
 
-// guard turns a panic of the Parquet library, which it answers to some corrupt files
-// with, into an error.
-func guard(f func() error) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("the file is corrupt or has a form that is not supported: %v", cause)
-		}
-	}()
-	return f()
-}
-
 // fileReader reads one file: row group by row group.
 type fileReader struct {
-	ctx    context.Context // of the one call of Read
-	mem    memory.Allocator
-	fields []schema.Field // of the result
-	values []*string      // for each of them, if fixed, the partition value
-	fixed  []bool
-	result *arrow.Schema
+	ctx     context.Context // of the one call of Read
+	mem     memory.Allocator
+	mapping schema.Mapping
+	fields  []schema.Field // of the result
+	values  []*string      // for each of them, if fixed, the partition value
+	fixed   []bool
+	result  *arrow.Schema
 
 	object  store.Object
 	parquet *file.Reader
@@ -98,6 +102,10 @@ type fileReader struct {
 
 	nextGroup int
 	group     *groupReader
+
+	deleted *dv.Rows
+	row     int64 // the next row of the file
+	keep    []byte
 }
 
 // fileColumn is where a field comes from.
@@ -124,7 +132,7 @@ func (f *fileReader) project(table *schema.Struct, partitionValues map[string]*s
 	f.values, f.fixed = make([]*string, len(f.fields)), make([]bool, len(f.fields))
 	for i, field := range f.fields {
 		for name, value := range partitionValues {
-			if schema.SameName(name, field.Name) {
+			if schema.SameName(name, f.mapping.PhysicalName(field)) {
 				f.values[i], f.fixed[i] = value, true
 			}
 		}
@@ -144,12 +152,17 @@ func (f *fileReader) open(st Store, path string, size int64) error {
 	props.BufferedStreamEnabled = true
 	props.BufferSize = 256 << 10
 	props.MaxCompressedPageSize, props.MaxUncompressedPageSize = maxPage, maxPage
-	f.parquet, err = file.NewParquetReader(io.NewSectionReader(f.object, 0, size), file.WithReadProps(props))
-	if err != nil {
+	if f.parquet, err = pqfile.Open(f.object, size, props); err != nil {
+		return err
+	}
+	if err := f.checkDeleted(); err != nil {
 		return err
 	}
 	f.arrow, err = pqarrow.NewFileReader(f.parquet, pqarrow.ArrowReadProperties{BatchSize: f.batchRows()}, f.mem)
-	return err
+	if err != nil {
+		return err
+	}
+	return f.checkIDs()
 }
 
 // batchRows bounds the rows of a batch by the average size of the file's rows.
@@ -175,7 +188,7 @@ func (f *fileReader) close() {
 	}
 }
 
-// next is the next batch, or io.EOF.
+// next is the next batch that has rows, or io.EOF.
 func (f *fileReader) next() (arrow.RecordBatch, error) {
 	for {
 		if err := f.ctx.Err(); err != nil {
@@ -201,7 +214,14 @@ func (f *fileReader) next() (arrow.RecordBatch, error) {
 			f.group = nil
 			continue
 		}
-		return f.batch(rows)
+		rec, err := f.batch(rows)
+		if err != nil {
+			return nil, err
+		}
+		if rec, err = f.withoutDeleted(rec); err != nil || rec.NumRows() > 0 {
+			return rec, err
+		}
+		rec.Release()
 	}
 }
 
@@ -228,17 +248,13 @@ func (f *fileReader) column(i, rows int) (arrow.Array, error) {
 	if f.fixed[i] {
 		return partitionArray(f.mem, field.Type, f.values[i], rows)
 	}
+	c := converter{ctx: f.ctx, mem: f.mem, mapping: f.mapping}
 	switch source := f.sources[i]; {
 	case source.missing:
 		return array.MakeArrayOfNull(f.mem, schema.ArrowType(field.Type), rows), nil
 	case source.int96 >= 0:
-		raw, err := f.group.int96(f.mem, source.int96, rows)
-		if err != nil {
-			return nil, err
-		}
-		defer raw.Release()
-		return convert(f.ctx, f.mem, raw, field.Type)
+		return c.convert(f.group.int96s[source.int96].current, field.Type)
 	default:
-		return convert(f.ctx, f.mem, f.group.current.Column(source.batch), field.Type)
+		return c.convert(f.group.current.Column(source.batch), field.Type)
 	}
 }

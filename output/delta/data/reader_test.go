@@ -66,7 +66,7 @@ func TestReadTakesTheTablesShape(t *testing.T) {
 	require.Equal(t, [][]string{{"{NULL;2;}", "1"}, {"NULL", "NULL"}, {"{NULL;NULL;}", "7"}}, read(t, st, now, []string{"S", "a"}, files...))
 	require.Equal(t, [][]string{{"NULL"}, {"NULL"}, {"NULL"}}, read(t, st, now, []string{"new"}, files...))
 	require.Equal(t, [][]string{{}, {}, {}}, toEmpty(read(t, st, now, []string{}, files...)))
-	for _, err := range data.ReadFile(t.Context(), st, files[0].Path, 0, now, nil, []string{"absent"}) {
+	for _, err := range data.ReadFile(t.Context(), st, now, data.Input{Path: files[0].Path}, []string{"absent"}) {
 		require.ErrorContains(t, err, "column absent is not in the table")
 	}
 }
@@ -147,7 +147,7 @@ func TestReadRefusesWhatDoesNotFit(t *testing.T) {
 			st, f := foreign(t, rec)
 			table := &schema.Struct{Fields: []schema.Field{{Name: "v", Type: c.to, Nullable: true}}}
 			failed := false
-			for _, err := range data.ReadFile(t.Context(), st, f.Path, 0, table, nil, nil) {
+			for _, err := range data.ReadFile(t.Context(), st, table, data.Input{Path: f.Path}, nil) {
 				require.ErrorContains(t, err, "reading data file f.parquet: column v: ")
 				failed = true
 			}
@@ -188,7 +188,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	rec := batch(t, memory.DefaultAllocator, table, "["+strings.Join(rows, ",")+"]")
 	files := write(t, st, table, data.WriterOptions{}, rec)
 	total := int64(0)
-	for rec, err := range data.ReadFile(t.Context(), st, files[0].Path, files[0].Size, table, nil, nil) {
+	for rec, err := range data.ReadFile(t.Context(), st, table, data.Input{Path: files[0].Path, Size: files[0].Size}, nil) {
 		require.NoError(t, err)
 		require.LessOrEqual(t, rec.NumRows(), int64(64), "64 rows are 13 MB")
 		total += rec.NumRows()
@@ -201,7 +201,7 @@ func TestReadCanBeLeft(t *testing.T) {
 	alloc, st, table := checked(t), mem.New(), generatorSchema()
 	rec := generate(memory.DefaultAllocator, table.Arrow(), 0, 5000)
 	files := write(t, st, table, data.WriterOptions{RowGroupRows: 1000}, rec)
-	for rec, err := range data.ReadFileWith(t.Context(), alloc, st, files[0].Path, 0, table, nil, nil) {
+	for rec, err := range data.ReadFileWith(t.Context(), alloc, st, table, data.Input{Path: files[0].Path}, nil) {
 		require.NoError(t, err)
 		require.Equal(t, int64(1000), rec.NumRows())
 		break
@@ -209,7 +209,7 @@ func TestReadCanBeLeft(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	n := 0
-	for _, err := range data.ReadFileWith(ctx, alloc, st, files[0].Path, 0, table, nil, nil) {
+	for _, err := range data.ReadFileWith(ctx, alloc, st, table, data.Input{Path: files[0].Path}, nil) {
 		cancel()
 		if n++; n == 2 {
 			require.ErrorIs(t, err, context.Canceled)
@@ -220,7 +220,7 @@ func TestReadCanBeLeft(t *testing.T) {
 
 func TestReadOfNoFile(t *testing.T) {
 	t.Parallel()
-	for _, err := range data.ReadFile(t.Context(), mem.New(), "absent", 0, columns("a"), nil, nil) {
+	for _, err := range data.ReadFile(t.Context(), mem.New(), columns("a"), data.Input{Path: "absent"}, nil) {
 		require.ErrorIs(t, err, store.ErrNotFound)
 	}
 }
@@ -248,7 +248,7 @@ func FuzzReadFile(f *testing.F) {
 		st := mem.New()
 		require.NoError(t, st.Put(t.Context(), "f", content))
 		rows := int64(0)
-		for rec, err := range data.ReadFile(t.Context(), st, "f", 0, table, nil, nil) {
+		for rec, err := range data.ReadFile(t.Context(), st, table, data.Input{Path: "f"}, nil) {
 			if err != nil {
 				return
 			}

@@ -51,7 +51,7 @@ func TestRandomTablesRoundTrip(t *testing.T) {
 		var got [][]string
 		for _, f := range files {
 			rows := int64(0)
-			for rec, err := range data.ReadFile(t.Context(), st, f.Path, f.Size, table, nil, nil) {
+			for rec, err := range data.ReadFile(t.Context(), st, table, data.Input{Path: f.Path, Size: f.Size}, nil) {
 				require.NoError(rt, err)
 				require.True(rt, rec.Schema().Equal(table.Arrow()))
 				got = append(got, rowsOf(rec)...)
@@ -132,7 +132,7 @@ func TestEdgesOfEveryType(t *testing.T) {
 				o.Allocator = alloc
 				files := write(t, st, table, o, rec, rec)
 				var got [][]string
-				for rec, err := range data.ReadFile(t.Context(), st, files[0].Path, files[0].Size, table, nil, nil) {
+				for rec, err := range data.ReadFile(t.Context(), st, table, data.Input{Path: files[0].Path, Size: files[0].Size}, nil) {
 					require.NoError(t, err)
 					got = append(got, rowsOf(rec)...)
 					requireBounds(t, table, files[0].Stats, rec)

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/pqfile"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
 )
 
@@ -24,27 +25,35 @@ type groupReader struct {
 	records pqarrow.RecordReader // nil if no column comes this way
 	current arrow.RecordBatch    // of records
 
-	int96s map[int]*file.Int96ColumnChunkReader
+	mem    memory.Allocator
+	int96s map[int]*int96Column // by leaf
 	defs   []int16
 	values []parquet.Int96
+}
+
+// int96Column is a flat INT96 column.
+type int96Column struct {
+	chunk   *file.Int96ColumnChunkReader
+	current arrow.Array // the current rows as timestamp[us]; nil before the first
 }
 
 func (f *fileReader) newGroup(i int) (*groupReader, error) {
 	g := &groupReader{
 		left:   f.parquet.MetaData().RowGroup(i).NumRows(),
 		step:   f.arrow.Props.BatchSize,
-		int96s: map[int]*file.Int96ColumnChunkReader{},
+		mem:    f.mem,
+		int96s: map[int]*int96Column{},
 	}
 	leaves := f.locate()
 	for _, s := range f.sources {
-		if s.int96 < 0 {
+		if s.int96 < 0 || g.int96s[s.int96] != nil {
 			continue
 		}
 		chunk, err := f.parquet.RowGroup(i).Column(s.int96)
 		if err != nil {
 			return nil, err
 		}
-		g.int96s[s.int96] = chunk.(*file.Int96ColumnChunkReader)
+		g.int96s[s.int96] = &int96Column{chunk: chunk.(*file.Int96ColumnChunkReader)}
 	}
 	if len(leaves) > 0 {
 		var err error
@@ -64,10 +73,8 @@ func (f *fileReader) locate() []int {
 	wanted := make([]int, len(f.fields)) // for each field the file's, or -1
 	for i, field := range f.fields {
 		wanted[i] = -1
-		for j := range inFile {
-			if schema.SameName(inFile[j].Field.Name, field.Name) && !f.fixed[i] && field.Type != schema.Void {
-				wanted[i] = j
-			}
+		if !f.fixed[i] && field.Type != schema.Void {
+			wanted[i] = find(f.mapping, field, len(inFile), func(j int) arrow.Field { return *inFile[j].Field })
 		}
 	}
 	// The batch has the columns in the order of the file.
@@ -122,9 +129,21 @@ func (g *groupReader) advance() (int, error) {
 			return 0, fmt.Errorf("the row group ends %d rows early", g.left)
 		}
 		g.current = g.records.RecordBatch()
-		rows = g.current.NumRows()
+		if err := pqfile.Validate(g.current); err != nil {
+			return 0, err
+		}
+		if rows = g.current.NumRows(); rows > g.left {
+			return 0, fmt.Errorf("the row group has more rows than the %d it says", g.left)
+		}
 	}
 	g.left -= rows
+	for _, c := range g.int96s {
+		c.release()
+		var err error
+		if c.current, err = g.decode(c.chunk, int(rows)); err != nil {
+			return 0, err
+		}
+	}
 	return int(rows), nil
 }
 
@@ -132,16 +151,23 @@ func (g *groupReader) close() {
 	if g.records != nil {
 		g.records.Release()
 	}
-	for _, r := range g.int96s {
-		_ = r.Close() // gives buffers back only
+	for _, c := range g.int96s {
+		c.release()
+		_ = c.chunk.Close() // gives buffers back only
 	}
 }
 
-// int96 decodes rows of an INT96 column as timestamp[us].
-func (g *groupReader) int96(mem memory.Allocator, leaf, rows int) (arrow.Array, error) {
-	chunk := g.int96s[leaf]
+func (c *int96Column) release() {
+	if c.current != nil {
+		c.current.Release()
+		c.current = nil
+	}
+}
+
+// decode reads the next rows of an INT96 column as timestamp[us].
+func (g *groupReader) decode(chunk *file.Int96ColumnChunkReader, rows int) (arrow.Array, error) {
 	optional := chunk.Descriptor().MaxDefinitionLevel() > 0
-	b := array.NewTimestampBuilder(mem, &arrow.TimestampType{Unit: arrow.Microsecond})
+	b := array.NewTimestampBuilder(g.mem, &arrow.TimestampType{Unit: arrow.Microsecond})
 	defer b.Release()
 	b.Reserve(rows)
 	values, defs := resize(&g.values, rows), resize(&g.defs, rows)

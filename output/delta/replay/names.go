@@ -27,6 +27,11 @@ func CommitPath(version int64) string {
 	return fmt.Sprintf("%s%020d.json", LogDir, version)
 }
 
+// ChecksumPath is the path of a version's checksum file.
+func ChecksumPath(version int64) string {
+	return fmt.Sprintf("%s%020d.crc", LogDir, version)
+}
+
 // CheckpointPath is the path of a version's classic checkpoint.
 func CheckpointPath(version int64) string {
 	return fmt.Sprintf("%s%020d.checkpoint.parquet", LogDir, version)
@@ -60,8 +65,9 @@ type name struct {
 }
 
 // parseName reads the path of a file in the log. Everything it does not
-// recognise is otherFile: side files of Hadoop, checksums, compactions, folders,
-// what future versions add.
+// recognise is otherFile: side files of Hadoop, checksums, folders, what future
+// versions add. So are log compactions (x.y.compacted.json): they only repeat commits that are
+// there too, nothing says whether they do it rightly, and there are wrong ones.
 func parseName(path string) name {
 	base, ok := strings.CutPrefix(path, LogDir)
 	if !ok || len(base) <= versionDigits || base[versionDigits] != '.' {

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/pqfile"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 )
 
@@ -33,46 +34,11 @@ func openParquet(ctx context.Context, st store.Store, path string) (*parquetFile
 	if err != nil {
 		return nil, fmt.Errorf("reading checkpoint %s: %w", path, err)
 	}
-	var rd *file.Reader
-	err = guard(func() (err error) {
-		rd, err = file.NewParquetReader(io.NewSectionReader(obj, 0, obj.Size()),
-			file.WithReadProps(parquet.NewReaderProperties(memory.NewGoAllocator())))
-		if err != nil {
-			return err
-		}
-		return checkFooter(rd, obj.Size())
-	})
+	rd, err := pqfile.Open(obj, obj.Size(), parquet.NewReaderProperties(memory.NewGoAllocator()))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading checkpoint %s: %w", path, err), obj.Close())
 	}
 	return &parquetFile{path: path, obj: obj, rd: rd}, nil
-}
-
-// checkFooter reports column chunks that cannot be where the footer says. The
-// Parquet library believes it, in goroutines of its own where its panic would
-// end the process.
-func checkFooter(rd *file.Reader, size int64) error {
-	for g := range rd.NumRowGroups() {
-		group := rd.MetaData().RowGroup(g)
-		if group.NumRows() < 0 {
-			return fmt.Errorf("row group %d has %d rows", g, group.NumRows())
-		}
-		for c := range group.NumColumns() {
-			chunk, err := group.ColumnChunk(c)
-			if err != nil {
-				return err
-			}
-			start := chunk.DataPageOffset()
-			if chunk.HasDictionaryPage() && chunk.DictionaryPageOffset() > 0 {
-				start = min(start, chunk.DictionaryPageOffset())
-			}
-			length := chunk.TotalCompressedSize()
-			if start < 0 || length < 0 || start > size || length > size-start || chunk.NumValues() < 0 {
-				return fmt.Errorf("column %d of row group %d does not fit into the file", c, g)
-			}
-		}
-	}
-	return nil
 }
 
 func (p *parquetFile) close() error {
@@ -155,7 +121,7 @@ func (p *parquetFile) count(ctx context.Context, column, field string) (int64, e
 		if err != nil {
 			return 0, err
 		}
-		err := guard(func() error {
+		err := pqfile.Guard(func() error {
 			g := groupOf(rec, column)
 			for i := range int(rec.NumRows()) {
 				if g.value(field, i) != nil {
@@ -183,7 +149,7 @@ func (p *parquetFile) records(ctx context.Context, leaves, groups []int) iter.Se
 			return
 		}
 		var rr pqarrow.RecordReader
-		err := guard(func() error {
+		err := pqfile.Guard(func() error {
 			fr, err := pqarrow.NewFileReader(p.rd, pqarrow.ArrowReadProperties{BatchSize: batchRows}, memory.NewGoAllocator())
 			if err != nil {
 				return err
@@ -198,11 +164,11 @@ func (p *parquetFile) records(ctx context.Context, leaves, groups []int) iter.Se
 		defer rr.Release()
 		for {
 			more := false
-			err := guard(func() error {
+			err := pqfile.Guard(func() error {
 				if more = rr.Next(); !more {
 					return rr.Err()
 				}
-				return validate(rr.RecordBatch())
+				return pqfile.Validate(rr.RecordBatch())
 			})
 			if err != nil && !errors.Is(err, io.EOF) {
 				yield(nil, err)
@@ -221,25 +187,4 @@ func (p *parquetFile) records(ctx context.Context, leaves, groups []int) iter.Se
 
 func (p *parquetFile) wrap(err error) error {
 	return fmt.Errorf("reading checkpoint %s: %w", p.path, err)
-}
-
-// guard turns a panic of the Parquet library, its answer to some corrupt files,
-// into an error.
-func guard(f func() error) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("the file is corrupt or has a form that is not supported: %v", cause)
-		}
-	}()
-	return f()
-}
-
-// validate reports a record whose parts do not fit together.
-func validate(rec arrow.RecordBatch) error {
-	for i, column := range rec.Columns() {
-		if int64(column.Len()) != rec.NumRows() {
-			return fmt.Errorf("column %s has %d rows of %d", rec.ColumnName(i), column.Len(), rec.NumRows())
-		}
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/action"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/pqfile"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 )
 
@@ -55,7 +56,7 @@ func (p *parquetFile) readState(ctx context.Context, state *State) ([]action.Sid
 	var sidecars []action.Sidecar
 	for rec, err := range p.rows(ctx, "protocol", "metaData", "txn", "domainMetadata", "sidecar") {
 		if err == nil {
-			err = guard(func() error { takeRecord(rec, state, &sidecars); return nil })
+			err = pqfile.Guard(func() error { takeRecord(rec, state, &sidecars); return nil })
 		}
 		if err != nil {
 			return nil, p.wrap(err)
@@ -202,7 +203,7 @@ func (p *parquetFile) stream(ctx context.Context, sidecars *[]action.Sidecar, yi
 	var actions []FileAction
 	for rec, err := range p.records(ctx, p.fileLeaves(), p.groupsWith("add", "remove", "sidecar")) {
 		if err == nil {
-			err = guard(func() error { actions = fileActions(actions[:0], rec, sidecars); return nil })
+			err = pqfile.Guard(func() error { actions = fileActions(actions[:0], rec, sidecars); return nil })
 		}
 		if err != nil {
 			yield(FileAction{}, p.wrap(err))

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 )
@@ -90,7 +91,8 @@ func (e *gapError) Error() string {
 
 // listing is what a listing of the log has found.
 type listing struct {
-	commits     []int64 // ascending
+	commits     []int64     // ascending
+	times       []time.Time // when each was written
 	checkpoints map[int64][]found
 	// beyond says that the log has files of versions above the wanted one.
 	beyond bool
@@ -123,6 +125,7 @@ func list(ctx context.Context, st store.Store, from, version int64) (listing, er
 		}
 		if n.kind == commitFile {
 			l.commits = append(l.commits, n.version)
+			l.times = append(l.times, info.ModTime)
 			continue
 		}
 		l.checkpoints[n.version] = append(l.checkpoints[n.version], found{n, info})
@@ -219,6 +222,33 @@ func CommitRange(ctx context.Context, st store.Store, from int64) (first, last i
 		if try == listTries {
 			return 0, 0, err
 		}
+	}
+}
+
+// CommitTime is when a commit's file was written, by the store's clock.
+type CommitTime struct {
+	Version int64
+	Written time.Time
+}
+
+// CommitTimes are the commits in the log up to a version, in order and without a gap.
+func CommitTimes(ctx context.Context, st store.Store, version int64) ([]CommitTime, error) {
+	for try := 1; ; try++ {
+		l, err := list(ctx, st, 0, version)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.contiguous(); err != nil {
+			if try == listTries {
+				return nil, err
+			}
+			continue
+		}
+		out := make([]CommitTime, len(l.commits))
+		for i, v := range l.commits {
+			out[i] = CommitTime{Version: v, Written: l.times[i]}
+		}
+		return out, nil
 	}
 }
 
