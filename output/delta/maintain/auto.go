@@ -165,6 +165,9 @@ func (k *keeper) compact(ctx context.Context) {
 		k.look = 0 // there may be more
 	}
 	k.mu.Unlock()
+	if errors.Is(err, ErrBusy) {
+		err = nil // there is another time
+	}
 	if err != nil || result.Commits > 0 {
 		k.tell(ctx, Done{Optimize: &result, Err: err})
 	}

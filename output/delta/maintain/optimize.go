@@ -30,6 +30,10 @@ const (
 	discardTime = 5 * time.Second
 )
 
+// ErrBusy reports that other writers removed again and again what was being
+// rewritten. Nothing is wrong with the table.
+var ErrBusy = errors.New("other writers keep removing what is being rewritten: try again when the table is quieter")
+
 // OptimizeOptions are the choices of [Optimize]. The zero value is a good one.
 type OptimizeOptions struct {
 	// TargetBytes is the size of the files to make; 0 is the table's property
@@ -79,7 +83,7 @@ type OptimizeResult struct {
 // Rows stay in the order in which they came into the table. It runs beside other
 // writers: appends do not matter to it, and where somebody removes a file that is
 // being rewritten, that part of the work is given up and planned again. Memory is
-// bounded by the row groups written and read.
+// bounded by the row groups written and read. ErrBusy is that this never succeeded.
 //
 // On an error the result tells what was committed before it.
 func Optimize(ctx context.Context, t *delta.Table, o OptimizeOptions) (OptimizeResult, error) {
@@ -116,7 +120,7 @@ func (r *optimizer) run(ctx context.Context) error {
 			conflicts++
 		}
 	}
-	return fmt.Errorf("other writers removed what was being rewritten %d times in a row: try again when the table is quieter", maxConflicts)
+	return ErrBusy
 }
 
 // round plans and does it. It tells whether there may be more to do.
