@@ -28,6 +28,7 @@
 // the log's actions in package action, its files in package replay, and the places
 // where tables live behind package store.
 //
-// This package does not log and starts one goroutine at most: the one that
-// writes a checkpoint after a commit. Table.Close waits for it.
+// This package does not log, and a Table has one goroutine at most: after commits it
+// writes checkpoints and does the upkeep, which package maintain brings. Table.Close
+// ends it.
 package delta

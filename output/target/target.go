@@ -83,10 +83,24 @@ func Open(ctx context.Context, st store.Store, spec Spec) (*Target, error) {
 	switch {
 	case err == nil:
 		t.table = table
+		if err := t.checkPartitions(); err != nil {
+			return nil, errors.Join(err, table.Close(ctx))
+		}
 	case !errors.Is(err, delta.ErrNotTable):
 		return nil, err
 	}
 	return t, nil
+}
+
+// checkPartitions compares the partition columns that were asked for with those of
+// the table, which cannot change.
+func (t *Target) checkPartitions() error {
+	have := t.table.Snapshot().Metadata().PartitionColumns
+	if len(t.spec.PartitionBy) == 0 || slices.EqualFunc(have, t.spec.PartitionBy, strings.EqualFold) {
+		return nil
+	}
+	return &SchemaConflictError{Table: t.spec.Name, Err: fmt.Errorf(
+		"partition_by is %q, and the table is partitioned by %q: leave partition_by out, or write to another path", t.spec.PartitionBy, have)}
 }
 
 // Name is the table as the user wrote it.

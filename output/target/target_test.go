@@ -75,6 +75,16 @@ func TestSomebodyElseMakesTheTable(t *testing.T) {
 	require.ErrorAs(t, other.Create(t.Context(), columns(long("a")), nil, ""), &conflict)
 	require.ErrorContains(t, conflict, "day")
 
+	parted := mem.New()
+	first := open(t, parted, target.Spec{Name: "lake/p", PartitionBy: []string{"a"}})
+	require.NoError(t, first.Create(t.Context(), columns(long("a"), long("b")), nil, ""))
+	for _, fine := range [][]string{nil, {"A"}} {
+		open(t, parted, target.Spec{Name: "lake/p", PartitionBy: fine})
+	}
+	_, err = target.Open(t.Context(), parted, target.Spec{Name: "lake/p", PartitionBy: []string{"b"}})
+	require.ErrorAs(t, err, &conflict)
+	require.ErrorContains(t, err, `partition_by is ["b"], and the table is partitioned by ["a"]`)
+
 	text := columns(schema.Field{Name: "a", Type: schema.String, Nullable: true})
 	_, _, err = tg.Fit(nil, text)
 	require.ErrorAs(t, err, &conflict)
