@@ -171,6 +171,7 @@ func (f finality) print(w io.Writer, asJSON bool) error {
 			"gap": f.answer == control.FinalOverGap, "finalized_until": text(f.verdict.FinalizedUntil),
 			"complete_from": text(f.verdict.CompleteFrom), "end_lsn": f.verdict.EndLSN,
 			"updated_at": text(f.verdict.UpdatedAt), "held_by": f.verdict.HeldBy,
+			"age_seconds": seconds(f.now, f.verdict.FinalizedUntil), "seconds_since_update": seconds(f.now, f.verdict.UpdatedAt),
 		})
 		if err != nil {
 			return fmt.Errorf("writing the answer: %w", err)
@@ -187,6 +188,15 @@ func text(t time.Time) any {
 		return nil
 	}
 	return t.Format(time.RFC3339Nano)
+}
+
+// seconds is how long ago a time is. A small time since the update beside a large
+// age is a pipeline that catches up; both large, one that stands still.
+func seconds(now, t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return now.Sub(t).Seconds()
 }
 
 func (f finality) sentence() string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -200,17 +201,21 @@ func (o OptimizeOptions) withDefaults(s *delta.Snapshot) (OptimizeOptions, error
 // ParseBytes reads a size as engines write it into table properties: a number of
 // bytes, or one with a unit of powers of 1024 such as "128mb".
 func ParseBytes(text string) (int64, error) {
-	digits := strings.TrimRight(strings.ToLower(strings.TrimSpace(text)), "abcdefghijklmnopqrstuvwxyz ")
-	unit := strings.TrimSpace(strings.ToLower(strings.TrimSpace(text))[len(digits):])
+	lower := strings.ToLower(strings.TrimSpace(text))
+	digits := strings.TrimRight(lower, "abcdefghijklmnopqrstuvwxyz ")
+	unit := strings.TrimSpace(lower[len(digits):])
 	n, err := strconv.ParseInt(digits, 10, 64)
-	shift := slices.Index([]string{"b", "k", "m", "g", "t"}, strings.TrimSuffix(unit, "b"))
-	if unit == "" || unit == "b" {
-		shift = 0
+	shift := 0
+	if unit != "" && unit != "b" {
+		shift = 10 * (1 + slices.Index([]string{"k", "m", "g", "t"}, strings.TrimSuffix(unit, "b")))
+		if shift == 0 {
+			err = errors.New("unknown unit")
+		}
 	}
-	if err != nil || n <= 0 || shift < 0 || n > (1<<62)>>(10*shift) {
+	if err != nil || n <= 0 || n > math.MaxInt64>>shift {
 		return 0, fmt.Errorf("%q is no size: want a number of bytes, or one like 128mb", text)
 	}
-	return n << (10 * shift), nil
+	return n << shift, nil
 }
 
 // expect fills in what a plan will come to.

@@ -66,7 +66,7 @@ func TestVacuum(t *testing.T) {
 		Timestamp: l.clock.now().UnixMilli(), Operation: "VACUUM START",
 		OperationParameters: map[string]string{"retentionCheckEnabled": "true", "defaultRetentionMillis": "604800000"},
 		OperationMetrics:    map[string]string{"numFilesToDelete": "2", "sizeOfDataToDelete": fmt.Sprint(result.Bytes)},
-		ReadVersion:         new(newest - 2), IsolationLevel: begun.Info.IsolationLevel, IsBlindAppend: new(true), EngineInfo: "test/1", TxnID: begun.Info.TxnID,
+		ReadVersion:         new(newest - 2), IsolationLevel: "SnapshotIsolation", IsBlindAppend: new(true), EngineInfo: "test/1", TxnID: begun.Info.TxnID,
 	}, *begun.Info)
 	require.Equal(t, "VACUUM END", ended.Info.Operation)
 	require.Equal(t, map[string]string{"status": "COMPLETED"}, ended.Info.OperationParameters)
@@ -104,7 +104,7 @@ func TestVacuumLeavesWhatIsNotItsOwn(t *testing.T) {
 // Files are known by what they are, however the log spells them.
 func TestVacuumReadsPaths(t *testing.T) {
 	t.Parallel()
-	l := newLake(t, delta.Spec{})
+	l := newLake(t, delta.Spec{Properties: map[string]string{delta.PropDeletionVectors: "true"}})
 	dv := func(kind, name string) *action.DeletionVector {
 		return &action.DeletionVector{StorageType: kind, PathOrInlineDv: name, Offset: new(int32(1)), SizeInBytes: 3, Cardinality: 1}
 	}
