@@ -202,7 +202,7 @@ func tableFields() []*service.ConfigField {
 			Example([]string{"dbo.orders"}).Example([]string{"sales.*", "!sales.audit_*"}),
 		service.NewObjectListField(fieldTableOverrides,
 			service.NewStringField(overrideTable).Description("Which tables: a pattern as in `tables`. The first entry that matches counts."),
-			service.NewStringField(overrideInstance).Description("The capture instance to read. By default the oldest that covers the start.").Default(""),
+			service.NewStringField(overrideInstance).Description("The capture instance to read, and to stay with. By default the oldest that covers the start, and from the start of a newer one on that one.").Default(""),
 			service.NewStringListField(overrideInclude).Description("Only these captured columns.").Default([]any{}),
 			service.NewStringListField(overrideExclude).Description("Not these captured columns.").Default([]any{}),
 			service.NewStringMapField(overrideTypes).Description("Column to SQL Server type: what to convert the column to, on the server. This is the way to read types that are refused, such as `sql_variant`: `nvarchar(max)`.").Default(map[string]any{}),

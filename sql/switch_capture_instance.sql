@@ -6,12 +6,13 @@ EXEC sys.sp_cdc_enable_table
     @source_schema = N'<dbo>', @source_name = N'<orders>', @capture_instance = N'<dbo_orders_v2>',
     @role_name = NULL, @supports_net_changes = 0;
 
--- 2. Let the pipeline's login read it.
+-- 2. Let the pipeline's login read it, at once: a pipeline that comes to the new instance's start without the right stops there.
 GRANT SELECT ON [cdc].[<dbo_orders_v2>_CT] TO [cdc_reader];
 
 -- 3. See both, with the LSN at which the new one starts. From there on both hold every change.
 EXEC sys.sp_cdc_help_change_data_capture @source_schema = N'<dbo>', @source_name = N'<orders>';
 
--- 4. Let the pipeline read past that LSN (facts table, column end_lsn), point it at the new instance (table_overrides:
---    capture_instance), and only then drop the old one. Its unread changes go with it:
+-- 4. The pipeline goes on in the new instance by itself, from its start on (unless table_overrides: capture_instance names the
+--    old one). Wait for the event capture_instance_switched in the facts table and one more row of that table with a later
+--    end_lsn; only then drop the old instance. Its unread changes go with it:
 -- EXEC sys.sp_cdc_disable_table @source_schema = N'<dbo>', @source_name = N'<orders>', @capture_instance = N'<dbo_orders>';

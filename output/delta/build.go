@@ -40,7 +40,7 @@ func (c *Change) build(base *Snapshot, o Options, nowMillis int64) (action.Commi
 	if err := checkWrite(protocol, metadata, c.addsRows(), c.removesRows()); err != nil {
 		return action.Commit{}, err
 	}
-	if err := c.buildFiles(metadata.PartitionColumns, nowMillis, &out); err != nil {
+	if err := c.buildFiles(protocol, metadata.PartitionColumns, nowMillis, &out); err != nil {
 		return action.Commit{}, err
 	}
 	c.buildTxns(nowMillis, &out)
@@ -141,16 +141,28 @@ func sameProtocol(a, b action.Protocol) bool {
 		slices.Equal(a.ReaderFeatures, b.ReaderFeatures) && slices.Equal(a.WriterFeatures, b.WriterFeatures)
 }
 
-func (c *Change) buildFiles(partitionColumns []string, nowMillis int64, out *action.Commit) error {
-	for _, a := range c.Add {
-		if len(a.PartitionValues) != len(partitionColumns) {
-			return &ChangeError{Reason: fmt.Sprintf("file %s has values for partition columns %v, the table has %v",
-				a.Path, slices.Sorted(maps.Keys(a.PartitionValues)), partitionColumns)}
+// checkAdd reports why a file cannot be one of the table's, or nil.
+func checkAdd(a action.Add, p action.Protocol, partitionColumns []string) error {
+	if len(a.PartitionValues) != len(partitionColumns) {
+		return &ChangeError{Reason: fmt.Sprintf("file %s has values for partition columns %v, the table has %v",
+			a.Path, slices.Sorted(maps.Keys(a.PartitionValues)), partitionColumns)}
+	}
+	for _, column := range partitionColumns {
+		if _, ok := a.PartitionValues[column]; !ok {
+			return &ChangeError{Reason: fmt.Sprintf("file %s has no value for partition column %s", a.Path, column)}
 		}
-		for _, column := range partitionColumns {
-			if _, ok := a.PartitionValues[column]; !ok {
-				return &ChangeError{Reason: fmt.Sprintf("file %s has no value for partition column %s", a.Path, column)}
-			}
+	}
+	if a.DeletionVector != nil && !slices.Contains(readerFeatures(p), FeatureDeletionVectors) {
+		// Readers and checkpoints would do without it, and its rows be there again.
+		return &ChangeError{Reason: fmt.Sprintf("file %s has a deletion vector, and the table does not have the feature %s", a.Path, FeatureDeletionVectors)}
+	}
+	return nil
+}
+
+func (c *Change) buildFiles(p action.Protocol, partitionColumns []string, nowMillis int64, out *action.Commit) error {
+	for _, a := range c.Add {
+		if err := checkAdd(a, p, partitionColumns); err != nil {
+			return err
 		}
 		if a.ModificationTime == 0 {
 			a.ModificationTime = nowMillis
