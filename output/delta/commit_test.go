@@ -128,6 +128,8 @@ func TestInvalidChanges(t *testing.T) {
 	empty.Size = 0
 	partitioned := add("p", 1)
 	partitioned.PartitionValues = map[string]*string{"a": nil}
+	deleted := add("d", 1)
+	deleted.DeletionVector = &action.DeletionVector{StorageType: "i", PathOrInlineDv: "0", Cardinality: 1}
 	m := table.Snapshot().Metadata()
 	m.ID = "another"
 	repartitioned := table.Snapshot().Metadata()
@@ -146,6 +148,7 @@ func TestInvalidChanges(t *testing.T) {
 		"file without size":           {Add: []action.Add{empty}},
 		"changes and moves rows":      {Add: []action.Add{add("f", 1), moved}},
 		"values of no partition":      {Add: []action.Add{partitioned}},
+		"vector without the feature":  {Add: []action.Add{deleted}},
 		"another table id":            {Metadata: &m},
 		"other partition columns":     {Metadata: &repartitioned},
 		"schema that is none":         {Metadata: &broken},

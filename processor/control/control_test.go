@@ -165,6 +165,28 @@ func TestCompleteFromHoldsEarlierPeriods(t *testing.T) {
 	require.Equal(t, at(10*time.Second), v.CompleteFrom)
 }
 
+// Somebody throws the resume position away, and the table is read whole again: what
+// was committed between is in no window.
+func TestStreamThatBeginsAboveTheVerdict(t *testing.T) {
+	t.Parallel()
+	table, err := control.Create(t.Context(), mem.New(), control.Options{})
+	require.NoError(t, err)
+	_, _, err = table.Advance(t.Context(), candidate("orders", at(10*time.Minute)))
+	require.NoError(t, err)
+	c := candidate("orders", at(40*time.Minute))
+	c.CompleteFrom = at(30 * time.Minute)
+	for range 2 {
+		_, _, err = table.Advance(t.Context(), c)
+		require.NoError(t, err)
+	}
+	v, err := table.Get(t.Context(), "orders")
+	require.NoError(t, err)
+	require.Equal(t, []control.Gap{{From: at(10 * time.Minute), To: at(30 * time.Minute)}}, v.Gaps)
+	require.Equal(t, control.FinalOverGap, v.Answer(at(20*time.Minute), at(25*time.Minute)))
+	require.Equal(t, control.Final, v.Answer(at(31*time.Minute), at(40*time.Minute)))
+	require.Equal(t, control.Final, v.Answer(at(0), at(10*time.Minute)))
+}
+
 func TestASnapshotHoldsTheVerdict(t *testing.T) {
 	t.Parallel()
 	table, err := control.Create(t.Context(), mem.New(), control.Options{})

@@ -115,7 +115,13 @@ func (v Verdict) advance(c Candidate, now time.Time) (Verdict, bool, error) {
 	next := v
 	next.Target = c.Target
 	changed := false
-	for _, gap := range c.Gaps {
+	gaps := c.Gaps
+	if !v.FinalizedUntil.IsZero() && !v.EndCommitTime.IsZero() && c.CompleteFrom.After(v.EndCommitTime) {
+		// The stream was begun anew above what the verdict stands on, with a snapshot: the
+		// changes between are in no window.
+		gaps = append(gaps[:len(gaps):len(gaps)], Gap{From: v.EndCommitTime, To: c.CompleteFrom.UTC()})
+	}
+	for _, gap := range gaps {
 		if !containsGap(next.Gaps, gap) {
 			next.Gaps = append(next.Gaps[:len(next.Gaps):len(next.Gaps)], gap)
 			changed = true
