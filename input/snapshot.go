@@ -155,6 +155,7 @@ func (s *scheduler) readChunk(ctx context.Context, r *read) (err error) {
 	if c.to, c.final, err = s.planChunk(ctx, t, c); err != nil {
 		return err
 	}
+	defer s.planAhead(ctx, t, c)()
 	if c.stamp, err = s.source.SnapshotStamp(ctx, r.instance); err != nil {
 		return fmt.Errorf("asking for the LSN of the chunk: %w", err)
 	}
@@ -168,6 +169,24 @@ func (s *scheduler) readChunk(ctx context.Context, r *read) (err error) {
 		Layout: t.layout, Key: t.snapshot.key, From: c.from, To: c.to, Stamp: c.stamp,
 		Isolation: s.config.snapshotIsolation, LockTimeout: s.config.server.LockTimeout, Limits: s.config.limits,
 	}))
+}
+
+// planAhead decides where the chunk after this one ends while this one is read. The
+// function that it returns waits for that. An error comes again when that chunk is
+// read.
+func (s *scheduler) planAhead(ctx context.Context, t *table, c *chunk) (wait func()) {
+	if c.final {
+		return func() {}
+	}
+	next := &chunk{number: c.number + 1, from: c.to}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if _, _, err := s.planChunk(ctx, t, next); err != nil && ctx.Err() == nil {
+			s.log.Debugf("Deciding where chunk %d of %s ends is tried again later: %v", next.number, t.id, err)
+		}
+	}()
+	return func() { <-done }
 }
 
 // planChunk is where the chunk ends, and whether it is the last. The answer is

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,9 +24,15 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/file"
 )
 
+// oneCommand is held while a command runs: the CLI library has flags that all
+// commands share.
+var oneCommand sync.Mutex
+
 // runDelta runs a command as the program does.
 func runDelta(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
+	oneCommand.Lock()
+	defer oneCommand.Unlock()
 	var out, errOut bytes.Buffer
 	app := &cli.App{
 		Name: programName, Writer: &out, ErrWriter: &errOut,

@@ -318,7 +318,7 @@ func TestRandomUpkeep(t *testing.T) {
 	t.Parallel()
 	histories := 0
 	rapid.Check(t, func(t *rapid.T) {
-		if histories++; histories > 40 {
+		if histories++; histories > 25 {
 			return // each takes a while
 		}
 		m := newModel(t, rapid.IntRange(0, 4).Draw(t, "log days"), rapid.IntRange(0, 3).Draw(t, "file days"), 0)
