@@ -25,9 +25,16 @@ func (o *deltaOutput) openTable(ctx context.Context, id tableID) (*entry, error)
 		Name: id.path, Comment: o.cfg.tableComment, ColumnComments: o.cfg.columnComments, Properties: o.cfg.properties,
 		PartitionBy: o.cfg.partitionBy, Fixed: !o.cfg.evolve, Writer: o.cfg.writer, Delta: o.deltaOptions(id.path),
 	}
+	table.Upkeep = o.upkeep(id.path)
 	if !id.changes {
 		t, err := rows.Open(ctx, st, rows.Config{AppID: id.appID, Table: table, Schema: o.cfg.schema})
 		return &entry{plain: t}, err
+	}
+	if o.facts != nil {
+		// Facts that a crash kept from the facts table are made again from the log.
+		table.Upkeep.Floor = func(ctx context.Context, dt *delta.Table, below int64) (int64, error) {
+			return o.facts.LogFloor(ctx, dt, id.appID, bronze.FactsKey(id.appID, dt.Snapshot()), below)
+		}
 	}
 	t, err := bronze.Open(ctx, st, bronze.Config{
 		AppID: id.appID, Table: table, Adopt: o.adoption(id), Now: o.opts.now,

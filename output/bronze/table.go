@@ -149,11 +149,15 @@ func (t *Table) Busy() bool { return t.win != nil }
 // one application id may write several tables, and a table keeps its id wherever
 // it is moved. It is "" while there is no table.
 func (t *Table) FactsKey() string {
-	s := t.target.Snapshot()
+	return FactsKey(t.cfg.AppID, t.target.Snapshot())
+}
+
+// FactsKey is the key of an application and a table; see [Table.FactsKey].
+func FactsKey(appID string, s *delta.Snapshot) string {
 	if s == nil {
 		return ""
 	}
-	return t.cfg.AppID + "#facts@" + s.Metadata().ID
+	return appID + "#facts@" + s.Metadata().ID
 }
 
 // Target is the Delta table underneath.

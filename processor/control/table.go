@@ -14,6 +14,7 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/action"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/data"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/maintain"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 )
@@ -38,7 +39,7 @@ type Options struct {
 }
 
 func (o Options) delta() delta.Options {
-	return delta.Options{Now: o.Now, Engine: o.Engine}
+	return delta.Options{Now: o.Now, Engine: o.Engine, Upkeep: maintain.Auto{}.Upkeep}
 }
 
 // properties keep a table small whose only file per target is replaced with every
