@@ -279,7 +279,7 @@ func windowFields() []*service.ConfigField {
 		service.NewIntField(fieldMaxRows).Description("A window ends at the commit that reaches so many rows; 0 is no limit. A window is one commit in Delta Lake.").Default(1_000_000).Advanced().LintRule(positive),
 		service.NewIntField(fieldMaxBytes).Description("A window ends at the commit that reaches so many bytes; 0 is no limit.").Default(256 << 20).Advanced().LintRule(positive),
 		service.NewIntField(fieldPartRows).Description("Rows in one part, which is one message of format `record_batch` or one batch of messages of format `rows`. 0 chooses 16384 or 1000.").Default(0).Advanced().LintRule(positive),
-		service.NewIntField(fieldPartBytes).Description("Bytes in one part. Together with `max_parallel_reads` this bounds the memory.").Default(4 << 20).Advanced().LintRule(`root = if this < 1 { [ "must be at least 1" ] }`),
+		service.NewIntField(fieldPartBytes).Description("Bytes in one part. Together with `max_parallel_reads` this bounds the memory.").Default(2 << 20).Advanced().LintRule(`root = if this < 1 { [ "must be at least 1" ] }`),
 		service.NewIntField(fieldParallelReads).Description("How many statements read change tables at once: several tables, or several ranges of one big window.").Default(2).Advanced().LintRule(`root = if this < 1 || this > 64 { [ "must lie in 1 to 64" ] }`),
 	}
 }
