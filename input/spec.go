@@ -165,16 +165,25 @@ of a window without rows carry the position of a quiet table, so that its verdic
 SELECT on the captured columns of the source table, membership in the gating role if there is one, and SELECT on the change table (cdc.<capture instance>_CT).
 An error names the GRANT that is missing.
 
+### Snapshots
+
+With ` + "`stream_snapshot`" + ` a table without a resume position is read whole, in chunks of its key, beside the changes from the moment it began. Rows of a chunk have operation ` + "`read`" + ` and the LSN at which they were read, so the row of a key
+with the highest LSN is the right one whatever changed meanwhile. A chunk is whole or not there; a restart goes on with the chunk at hand. Until the snapshot is complete the resume position holds keys of the table.
+
+### Newer capture instances
+
+A table with a second capture instance is read from that one from its start LSN on. The columns that it captures more appear then.
+
 ### Data loss
 
 CDC clean-up deletes changes by age whether or not they were read. Before and after every read the input compares its position with the low
 watermark of the capture instance. A position that was purged, a capture instance that was dropped or created again, or a database that was restored ends the run (or the table, see
-` + "`on_table_error`" + `) with an error that says what is lost.
+` + "`on_table_error`" + `) with an error that says what is lost, unless ` + "`on_data_loss`" + ` goes on from there.
 
 ### Metrics
 
 ` + "`mssql_cdc_rows_total`, `mssql_cdc_windows_total`, `mssql_cdc_read_bytes_total`, `mssql_cdc_ingestion_lag_seconds`, `mssql_cdc_retention_headroom_hours`" + ` and
-` + "`mssql_cdc_table_failed`" + ` by table; ` + "`mssql_cdc_polls_total`, `mssql_cdc_capture_lag_seconds`, `mssql_cdc_rewinds_total`" + `; ` + "`mssql_cdc_errors_total`" + ` by class. The capture lag is the age of the
+` + "`mssql_cdc_table_failed`, `mssql_cdc_snapshot_rows_total`, `mssql_cdc_snapshot_chunks_total`" + ` by table; ` + "`mssql_cdc_polls_total`, `mssql_cdc_capture_lag_seconds`, `mssql_cdc_rewinds_total`" + `; ` + "`mssql_cdc_errors_total`" + ` by class. The capture lag is the age of the
 newest commit that capture has processed: it grows when the capture job stands still, which otherwise looks like a quiet source.
 `
 
