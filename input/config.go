@@ -37,6 +37,7 @@ type config struct {
 	autoReplayNacks bool
 
 	streamSnapshot    bool
+	snapshotOnSwitch  bool
 	snapshotChunkRows int64
 	snapshotIsolation sqlserver.SnapshotIsolation
 
@@ -98,6 +99,7 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 		autoReplayNacks: take(f, conf.FieldBool, service.AutoRetryNacksToggleFieldName),
 		streamSnapshot:  take(f, conf.FieldBool, fieldStreamSnapshot),
 	}
+	c.snapshotOnSwitch = take(f, conf.FieldBool, fieldSnapshotOnSwitch)
 	c.snapshotChunkRows = int64(take(f, conf.FieldInt, fieldSnapshotChunkRows))
 	c.resnapshotInterval = take(f, conf.FieldDuration, fieldResnapshotInterval)
 	if take(f, conf.FieldString, fieldSnapshotIsolation) == isolationSnapshot {

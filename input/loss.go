@@ -131,8 +131,8 @@ func (s *scheduler) resnapshot(ctx context.Context, t *table, loss *sqlserver.Da
 		since := time.Since(open.Opened)
 		// An open one whose changes are all left still serves: a crash, or a rejected
 		// message, came before the window that passes the loss.
-		reusable := !open.Complete && t.sent.Less(open.LSN)
-		if state.Generation > 0 && !reusable && since < s.config.resnapshotInterval {
+		reusable := !open.Complete && open.LostFrom != nil && t.sent.Less(open.LSN)
+		if state.Generation > 0 && !reusable && !open.OnSwitch && since < s.config.resnapshotInterval {
 			return fmt.Errorf("%w: the last snapshot was opened %s ago, and %s is %s: give the source more retention, or the pipeline more time",
 				errLossStands, since.Round(time.Second), fieldResnapshotInterval, s.config.resnapshotInterval)
 		}

@@ -64,6 +64,9 @@ func (s *scheduler) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := s.openDue(ctx); err != nil {
+			return err
+		}
 		if err := s.release(ctx); err != nil {
 			return err
 		}

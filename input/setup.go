@@ -116,6 +116,7 @@ func (s setup) open(ctx context.Context, f found, start startFrom) (*table, erro
 		s.source.Remember(state.LSN, state.CommitTime)
 	}
 	t := newTable(layout, state)
+	t.tracker.snapshotOnSwitch = s.config.snapshotOnSwitch
 	t.pinned, t.loss = o.instance != "", loss
 	if !strings.EqualFold(instance.Name, state.Instance) || !instance.CreateDate.Equal(state.InstanceCreated) && !state.InstanceCreated.IsZero() {
 		old := sqlserver.Layout{Instance: mssqlcdc.CaptureInstance{Name: state.Instance, Table: f.table}}

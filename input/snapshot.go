@@ -124,11 +124,53 @@ func (s *snapshot) rewind(state *checkpoint.Snapshot) {
 
 // chunkDue tells whether a chunk of the table can be read now.
 func (t *table) chunkDue() bool {
-	return t.snapshot != nil && !t.snapshot.ended && !t.snapshot.reading
+	// A table that has chunks counts as having every change up to the snapshot, so those
+	// leave first.
+	return t.snapshot != nil && !t.snapshot.ended && !t.snapshot.reading && !t.sent.Less(t.snapshot.lsn)
 }
 
 // snapshotOpen tells whether a snapshot still keeps a bounded run from its end.
-func (t *table) snapshotOpen() bool { return t.snapshot != nil && !t.snapshot.released }
+func (t *table) snapshotOpen() bool {
+	return t.snapshot != nil && !t.snapshot.released || t.snapshotDue()
+}
+
+// snapshotDue tells whether the table is to be read whole after a switch.
+func (t *table) snapshotDue() bool { return !t.isolated && t.tracker.acknowledged().SnapshotDue }
+
+// openDue opens the snapshots that switches of the capture instance ask for.
+func (s *scheduler) openDue(ctx context.Context) error {
+	for _, t := range s.tables {
+		if t.isolated || time.Now().Before(t.retryAt) || !t.snapshotDue() || t.snapshot != nil && t.snapshot.reading {
+			continue
+		}
+		if err := s.openOnSwitch(ctx, t); err != nil {
+			if err := s.tableFailed(ctx, t, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// openOnSwitch reads the table whole with the columns of its newer instance. A
+// snapshot that is still open has no use beside it.
+func (s *scheduler) openOnSwitch(ctx context.Context, t *table) error {
+	keys := s.config.overrideFor(t.id).snapshotKeys
+	fresh, err := s.setup.beginSnapshot(ctx, t.layout, keys)
+	if err != nil {
+		return err
+	}
+	// Every change up to here comes in a window of this run.
+	fresh.Snapshot.OnSwitch, fresh.Snapshot.LSN, fresh.Snapshot.Time = true, s.upto(), time.Time{}
+	if s.head.LSN == fresh.Snapshot.LSN {
+		fresh.Snapshot.Time = s.head.Time
+	}
+	if err := s.save(ctx, t, t.tracker.openSnapshot(fresh.Snapshot)); err != nil {
+		return fmt.Errorf("storing that a snapshot is open: %w", err)
+	}
+	s.log.Infof("Table %s is read whole with the columns of capture instance %s, snapshot %s", t.id, t.layout.Instance.Name, fresh.Snapshot.LSN)
+	return s.setup.resumeSnapshot(ctx, t, nil)
+}
 
 // startChunk starts to read the next chunk of the table's snapshot.
 func (s *scheduler) startChunk(ctx context.Context, t *table) error {
@@ -301,14 +343,14 @@ func (s *snapshot) events(r *read, generation int, open checkpoint.Snapshot, row
 		fact.Event, fact.Detail, fact.Rows = event, string(text), rows
 		events = append(events, fact)
 	}
-	if r.chunk.number == 0 && generation == 0 { // a later one was said with the loss
-		detail, err := openDetail(0, s.key, nil)
+	if r.chunk.number == 0 && open.LostFrom == nil { // otherwise it was said with the loss
+		detail, err := openDetail(generation, s.key, nil)
 		add(mssqlcdc.EventSnapshotOpen, json.RawMessage(detail), 0)
 		errs = append(errs, err)
 	}
 	if r.chunk.final {
 		event := mssqlcdc.EventBootstrap
-		if generation > 0 {
+		if open.LostFrom != nil {
 			event = mssqlcdc.EventResnapshot
 			fact.LostFrom, fact.LostTo = open.LostFrom, open.LostTo
 		}

@@ -40,6 +40,7 @@ const (
 	fieldStreamSnapshot    = "stream_snapshot"
 	fieldSnapshotChunkRows = "snapshot_chunk_rows"
 	fieldSnapshotIsolation = "snapshot_isolation"
+	fieldSnapshotOnSwitch  = "snapshot_on_switch"
 
 	fieldOnDataLoss         = "on_data_loss"
 	fieldResnapshotInterval = "resnapshot_interval"
@@ -257,6 +258,8 @@ func snapshotFields() []*service.ConfigField {
 	return []*service.ConfigField{
 		service.NewBoolField(fieldStreamSnapshot).Default(false).
 			Description("Whether a table without a resume position is read whole. Its rows come in chunks with operation `read` (0 in Delta) while its changes are streamed from the moment the snapshot was opened; `start_from` is not used. A restart goes on at the chunk where it stopped. The verdict stands still until the snapshot is complete."),
+		service.NewBoolField(fieldSnapshotOnSwitch).Default(false).
+			Description("Whether a table is read whole again when the stream goes on in a newer capture instance. Without it, rows that did not change since have NULL in the columns that it captures more.").Advanced(),
 		service.NewIntField(fieldSnapshotChunkRows).Default(250_000).
 			Description("About how many rows a chunk has. A chunk is one commit in Delta Lake.").Advanced().
 			LintRule(`root = if this < 1 { [ "must be at least 1" ] }`),

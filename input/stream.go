@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,6 +83,9 @@ func (s *stream) run(ctx context.Context) error {
 		}
 		if nack := s.takeNack(); err == nil {
 			err = nack
+		}
+		if err == nil && slices.ContainsFunc(s.tables, (*table).snapshotDue) {
+			continue // what was acknowledged last asks for a snapshot
 		}
 		if err == nil {
 			return s.flush(ctx)

@@ -96,6 +96,7 @@ type sink struct {
 	chunk    map[mssqlcdc.TableID]int64   // number of the last chunk with rows, plus 1
 	from     map[int64]string             // instance that a row came from
 	held     map[mssqlcdc.TableID]bool    // the last window said that a snapshot is open
+	everHeld bool
 	events   []mssqlcdc.Fact
 }
 
@@ -161,6 +162,7 @@ func (s *sink) write(batch *mssqlcdc.RecordBatch) error {
 		return nil
 	}
 	s.events, s.held[e.Table] = append(s.events, e.Events...), !e.OpenSnapshot.IsZero()
+	s.everHeld = s.everHeld || s.held[e.Table]
 	if len(s.staged[e.Table]) > 0 {
 		s.rows[e.Table] = append(s.rows[e.Table], s.staged[e.Table]...)
 		s.position[e.Table] = e.Window.End

@@ -105,6 +105,45 @@ func TestSwitchOfCaptureInstance(t *testing.T) {
 	}
 }
 
+// With snapshot_on_switch every row that is there comes once more, with the columns of
+// the newer instance; the verdict does not wait for it.
+func TestSnapshotOnSwitch(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(25) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				rng := newDice(seed)
+				source, s, res := newFakeSource("a"), newSink(), resources()
+				a := mssqlcdc.TableID{Schema: "dbo", Name: "a"}
+				start := 8 + rng.IntN(8)
+				source.tables[a].newer = newerInstance(start)
+				for n := 2; n <= 20; n++ {
+					source.insert("a", n, int64(n))
+				}
+				s.reject = func() bool { return rng.IntN(10) == 0 }
+				config := testConfig(t, boundedYAML+"snapshot_chunk_rows: 3\nsnapshot_on_switch: true\n")
+				for range rng.IntN(4) {
+					run := newTestRun(config, res, source)
+					require.NoError(t, run.drainSome(t.Context(), s, rng, 1+rng.IntN(8)))
+					require.NoError(t, run.Close(t.Context()))
+				}
+				run := newTestRun(config, res, source)
+				require.ErrorIs(t, run.drain(t.Context(), s, rng), service.ErrEndOfInput)
+				require.NoError(t, run.state.Err())
+				require.NoError(t, run.Close(t.Context()))
+				require.Len(t, s.rows[a], 19, "each change once")
+				require.Len(t, s.snapshot[a], 19, "each row once")
+				state, _ := run.stored(t.Context(), "a")
+				require.True(t, state.Snapshot.Complete)
+				require.False(t, state.SnapshotDue)
+				require.Zero(t, state.Generation)
+				require.False(t, s.everHeld, "nothing is missing without it")
+			})
+		})
+	}
+}
+
 // An instance that was dropped is no loss if a newer one records everything after
 // the position.
 func TestDroppedInstance(t *testing.T) {

@@ -15,6 +15,8 @@ type tracker struct {
 	mu    sync.Mutex
 	state checkpoint.State // acknowledged
 	queue []*pending       // windows on their way, in order
+
+	snapshotOnSwitch bool
 }
 
 // pending is a window on its way.
@@ -113,17 +115,23 @@ func (t *tracker) advance(p *pending) {
 	if p.rows > 0 {
 		t.state.DataLSN = p.window.End
 	}
+	if t.snapshotOnSwitch && t.state.Instance != p.instance.Name {
+		t.state.SnapshotDue = true
+	}
 	t.state.Instance = p.instance.Name
 	t.state.InstanceCreated = p.instance.CreateDate
 	t.state.InstanceStart = p.instance.StartLSN
 }
 
-// openSnapshot begins the table's next generation with a snapshot.
+// openSnapshot begins a snapshot. One that a loss asks for begins the table's next
+// generation.
 func (t *tracker) openSnapshot(open *checkpoint.Snapshot) checkpoint.State {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.state.Generation++
-	t.state.Snapshot = open
+	if !open.OnSwitch {
+		t.state.Generation++
+	}
+	t.state.Snapshot, t.state.SnapshotDue = open, false
 	return t.state
 }
 

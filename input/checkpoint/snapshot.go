@@ -31,6 +31,7 @@ type Snapshot struct {
 
 	LostFrom *time.Time `json:"lost_from,omitempty"` // commit times of a loss that it stands for
 	LostTo   *time.Time `json:"lost_to,omitempty"`
+	OnSwitch bool       `json:"on_switch,omitempty"` // it brings the columns of a newer capture instance; nothing is missing without it
 
 	Complete bool `json:"complete,omitempty"` // every chunk is acknowledged
 }

@@ -28,7 +28,8 @@ type State struct {
 	CompleteFrom     mssqlcdc.LSN `json:"complete_from"`      // no commit at or below it is promised; zero: all that CDC recorded
 	CompleteFromTime time.Time    `json:"complete_from_time"` // its commit time, UTC
 
-	Snapshot *Snapshot `json:"snapshot,omitempty"` // nil: the table was not read whole
+	Snapshot    *Snapshot `json:"snapshot,omitempty"`     // nil: the table was not read whole
+	SnapshotDue bool      `json:"snapshot_due,omitempty"` // a newer capture instance was gone on in, and the table is to be read whole with it
 }
 
 // Validate checks what the input relies on.

@@ -72,3 +72,36 @@ func TestSwitchOfCaptureInstance(t *testing.T) {
 	require.Equal(t, 1, events[mssqlcdc.EventSwitched], "%v", events)
 	require.Equal(t, 1, events[mssqlcdc.EventSchemaChange], "%v", events)
 }
+
+// With snapshot_on_switch the values that the old instance did not record come with a
+// snapshot.
+func TestSnapshotOnSwitch(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.exec(t, "CREATE TABLE dbo.goods (id int NOT NULL PRIMARY KEY, name varchar(20) NOT NULL)")
+	l.exec(t, "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'goods', @role_name = NULL, @supports_net_changes = 0")
+	l.exec(t, "INSERT dbo.goods VALUES (1, 'a')")
+	require.NoError(t, l.sim.Capture(t.Context()))
+	yaml := with(t, boundedYAML, "dbo.orders, dbo.order_lines", "dbo.goods", "run: available_now", "run: available_now\n    snapshot_on_switch: true")
+	l.run(t, yaml)
+	l.exec(t, "ALTER TABLE dbo.goods ADD price decimal(10,2) NULL")
+	l.exec(t, "INSERT dbo.goods VALUES (2, 'b', 1.50)")
+	l.exec(t, "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'goods', @role_name = NULL, @capture_instance = N'goods_v2', @supports_net_changes = 0")
+	l.exec(t, "INSERT dbo.goods VALUES (3, 'c', 2.50)")
+	require.NoError(t, l.sim.Capture(t.Context()))
+	l.run(t, yaml)
+	l.run(t, yaml) // and not again
+
+	changes, snapshot := map[int64]string{}, map[int64]string{}
+	for _, row := range l.rows(t, "goods") {
+		into := changes
+		if row[mssqlcdc.ColOperation] == int64(mssqlcdc.Read) {
+			into = snapshot
+		}
+		_, twice := into[row["id"].(int64)]
+		require.False(t, twice, "row %d", row["id"])
+		into[row["id"].(int64)] = fmt.Sprint(row["price"])
+	}
+	require.Equal(t, map[int64]string{1: "<nil>", 2: "<nil>", 3: "2.50"}, changes)
+	require.Equal(t, map[int64]string{1: "<nil>", 2: "1.50", 3: "2.50"}, snapshot)
+}
