@@ -32,14 +32,14 @@ func (r *read) envelope(server sqlserver.Server, part sqlserver.Part) (mssqlcdc.
 		e.OpenSnapshot = open.LSN
 	}
 	if r.chunk != nil {
-		r.table.snapshot.handingOut(r, &e)
+		r.chunk.of.handingOut(r, &e)
 	}
 	if !part.Last {
 		return e, nil
 	}
 	e.Metrics, e.Events, e.Warnings = part.Metrics, r.events, part.Warnings
 	if r.chunk != nil {
-		events, err := r.table.snapshot.events(r, state.Generation, *state.Snapshot, r.rows)
+		events, err := r.chunk.of.events(r, state.Generation, *state.Snapshot, r.rows)
 		e.Events = append(e.Events, events...)
 		return e, err
 	}

@@ -38,6 +38,7 @@ type snapshot struct {
 
 // chunk is a chunk that is being read.
 type chunk struct {
+	of     *snapshot // another may take its place while the chunk is handed out
 	number int64
 	from   sqlserver.Bound
 
@@ -45,6 +46,14 @@ type chunk struct {
 	to    sqlserver.Bound
 	final bool
 	stamp sqlserver.Head
+}
+
+// snapshot names the snapshot of a chunk; zero for nil, which is a window.
+func (c *chunk) snapshot() mssqlcdc.LSN {
+	if c == nil {
+		return mssqlcdc.LSN{}
+	}
+	return c.of.lsn
 }
 
 // begin opens a snapshot: its S, and what will be read. The changes after S come as
@@ -175,7 +184,7 @@ func (s *scheduler) openOnSwitch(ctx context.Context, t *table) error {
 // startChunk starts to read the next chunk of the table's snapshot.
 func (s *scheduler) startChunk(ctx context.Context, t *table) error {
 	r := s.newRead(t, mssqlcdc.Window{})
-	r.chunk = &chunk{number: t.snapshot.next, from: t.snapshot.from}
+	r.chunk = &chunk{of: t.snapshot, number: t.snapshot.next, from: t.snapshot.from}
 	select {
 	case s.reads <- r:
 	case <-ctx.Done():
@@ -201,14 +210,14 @@ func (s *scheduler) readChunk(ctx context.Context, r *read) (err error) {
 	if c.stamp, err = s.source.SnapshotStamp(ctx, r.instance); err != nil {
 		return fmt.Errorf("asking for the LSN of the chunk: %w", err)
 	}
-	if c.stamp.LSN.Less(t.snapshot.lsn) {
+	if c.stamp.LSN.Less(c.of.lsn) {
 		return &sqlserver.DataLossError{
-			Instance: r.instance.Name, Table: t.id, From: t.snapshot.lsn, During: true, Restored: true,
+			Instance: r.instance.Name, Table: t.id, From: c.of.lsn, During: true, Restored: true,
 			Reason: fmt.Sprintf("max_lsn went back to %s behind the snapshot: the database was restored", c.stamp.LSN),
 		}
 	}
 	return s.passOn(ctx, r, s.source.ReadChunk(ctx, sqlserver.ChunkRequest{
-		Layout: t.layout, Key: t.snapshot.key, From: c.from, To: c.to, Stamp: c.stamp,
+		Layout: t.layout, Key: c.of.key, From: c.from, To: c.to, Stamp: c.stamp,
 		Isolation: s.config.snapshotIsolation, LockTimeout: s.config.server.LockTimeout, Limits: s.config.limits,
 	}))
 }
@@ -220,7 +229,7 @@ func (s *scheduler) planAhead(ctx context.Context, t *table, c *chunk) (wait fun
 	if c.final {
 		return func() {}
 	}
-	next := &chunk{number: c.number + 1, from: c.to}
+	next := &chunk{of: c.of, number: c.number + 1, from: c.to}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -239,7 +248,7 @@ func (s *scheduler) planChunk(ctx context.Context, t *table, c *chunk) (to sqlse
 		return to, final, nil
 	}
 	last := sqlserver.Bound(open.Last)
-	key := t.snapshot.key
+	key := c.of.key
 	if len(last) > 0 {
 		if to, err = s.source.NextBound(ctx, t.layout, key, c.from, last, s.config.snapshotChunkRows); err != nil {
 			return nil, false, fmt.Errorf("looking for the end of the chunk: %w", err)
@@ -264,12 +273,12 @@ func (s *scheduler) planChunk(ctx context.Context, t *table, c *chunk) (to sqlse
 // settleChunk takes a finished chunk into account.
 func (s *scheduler) settleChunk(ctx context.Context, r *read) error {
 	t := r.table
-	t.snapshot.reading = false
+	r.chunk.of.reading = false
 	if r.err != nil {
-		return s.tableFailed(ctx, t, fmt.Errorf("reading chunk %d of snapshot %s of %s: %w", r.chunk.number, t.snapshot.lsn, t.id, r.err))
+		return s.tableFailed(ctx, t, fmt.Errorf("reading chunk %d of snapshot %s of %s: %w", r.chunk.number, r.chunk.of.lsn, t.id, r.err))
 	}
 	t.backoff.reset()
-	t.snapshot.next, t.snapshot.from, t.snapshot.ended = r.chunk.number+1, r.chunk.to, r.chunk.final
+	r.chunk.of.next, r.chunk.of.from, r.chunk.of.ended = r.chunk.number+1, r.chunk.to, r.chunk.final
 	return nil
 }
 

@@ -193,7 +193,7 @@ func (s *stream) epoch(ctx context.Context) error {
 // emit hands out the parts of one window.
 func (s *stream) emit(ctx context.Context, r *read) error {
 	t := r.table
-	entry := t.tracker.open(r.window, r.instance, r.chunk != nil)
+	entry := t.tracker.open(r.window, r.instance, r.chunk.snapshot())
 	for part := range r.parts {
 		if err := s.handOut(ctx, r, entry, part); err != nil {
 			t.tracker.abandon(entry)
@@ -203,7 +203,7 @@ func (s *stream) emit(ctx context.Context, r *read) error {
 	if r.err != nil { // set before parts was closed
 		t.tracker.abandon(entry)
 	} else if r.chunk != nil {
-		t.snapshot.handedOut(r.chunk, r.rows)
+		r.chunk.of.handedOut(r.chunk, r.rows)
 	}
 	return nil
 }

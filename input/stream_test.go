@@ -92,10 +92,11 @@ type sink struct {
 	reject   func() bool
 	refuse   func(mssqlcdc.TableID) error // what cannot be cured
 
-	snapshot map[mssqlcdc.TableID][]int64 // ids of committed chunks
-	chunk    map[mssqlcdc.TableID]int64   // number of the last chunk with rows, plus 1
-	from     map[int64]string             // instance that a row came from
-	held     map[mssqlcdc.TableID]bool    // the last window said that a snapshot is open
+	of       map[mssqlcdc.TableID]mssqlcdc.LSN // the snapshot that the next two are of
+	snapshot map[mssqlcdc.TableID][]int64      // ids of committed chunks
+	chunk    map[mssqlcdc.TableID]int64        // number of the last chunk with rows, plus 1
+	from     map[int64]string                  // instance that a row came from
+	held     map[mssqlcdc.TableID]bool         // the last window said that a snapshot is open
 	everHeld bool
 	events   []mssqlcdc.Fact
 }
@@ -104,7 +105,7 @@ func newSink() *sink {
 	return &sink{
 		position: map[mssqlcdc.TableID]mssqlcdc.LSN{}, staged: map[mssqlcdc.TableID][]int64{},
 		next: map[mssqlcdc.TableID]int{}, attempt: map[mssqlcdc.TableID]int64{}, rows: map[mssqlcdc.TableID][]int64{}, reject: func() bool { return false },
-		snapshot: map[mssqlcdc.TableID][]int64{}, chunk: map[mssqlcdc.TableID]int64{}, held: map[mssqlcdc.TableID]bool{},
+		of: map[mssqlcdc.TableID]mssqlcdc.LSN{}, snapshot: map[mssqlcdc.TableID][]int64{}, chunk: map[mssqlcdc.TableID]int64{}, held: map[mssqlcdc.TableID]bool{},
 		from: map[int64]string{},
 	}
 }
@@ -174,6 +175,9 @@ func (s *sink) write(batch *mssqlcdc.RecordBatch) error {
 
 // writeChunk commits a chunk of a snapshot once, however it is read again.
 func (s *sink) writeChunk(batch *mssqlcdc.RecordBatch, e mssqlcdc.Envelope) error {
+	if e.Chunk.Snapshot != s.of[e.Table] {
+		s.of[e.Table], s.snapshot[e.Table], s.chunk[e.Table] = e.Chunk.Snapshot, nil, 0
+	}
 	if s.chunk[e.Table] < e.Chunk.Prev+1 {
 		return fmt.Errorf("chunk %d follows %d, the table has %d chunks", e.Chunk.Number, e.Chunk.Prev, s.chunk[e.Table])
 	}

@@ -24,11 +24,11 @@ type pending struct {
 	window    mssqlcdc.Window
 	rows      int64
 	instance  mssqlcdc.CaptureInstance
-	messages  int  // handed out
-	acked     int  // acknowledged of those
-	chunk     bool // it is a chunk of the table's snapshot
-	complete  bool // the last part was handed out
-	abandoned bool // a read error or a nack ended it: its acknowledgements mean nothing
+	messages  int          // handed out
+	acked     int          // acknowledged of those
+	snapshot  mssqlcdc.LSN // of which it is a chunk; zero for a window
+	complete  bool         // the last part was handed out
+	abandoned bool         // a read error or a nack ended it: its acknowledgements mean nothing
 }
 
 func (p *pending) resolved() bool { return p.complete && p.acked == p.messages }
@@ -43,10 +43,10 @@ func (t *tracker) acknowledged() checkpoint.State {
 }
 
 // open starts a window, or a chunk of the snapshot, behind what is on its way.
-func (t *tracker) open(window mssqlcdc.Window, instance mssqlcdc.CaptureInstance, chunk bool) *pending {
+func (t *tracker) open(window mssqlcdc.Window, instance mssqlcdc.CaptureInstance, snapshot mssqlcdc.LSN) *pending {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := &pending{window: window, instance: instance, chunk: chunk}
+	p := &pending{window: window, instance: instance, snapshot: snapshot}
 	t.queue = append(t.queue, p)
 	return p
 }
@@ -106,8 +106,10 @@ func (t *tracker) ack(p *pending, messages int) (checkpoint.State, bool) {
 }
 
 func (t *tracker) advance(p *pending) {
-	if p.chunk {
-		t.state.Snapshot = t.state.Snapshot.Advance(p.rows)
+	if !p.snapshot.IsZero() {
+		if open := t.state.Snapshot; open.LSN == p.snapshot { // and not one that was given up
+			t.state.Snapshot = open.Advance(p.rows)
+		}
 		return
 	}
 	t.state.LSN = p.window.End

@@ -22,7 +22,7 @@ const programName = "rpconnect-mssqlcdc"
 
 // fatalGrace is how long a stream may take to end by itself after a fatal
 // condition, before the program asks it to as a terminal would.
-const fatalGrace = 10 * time.Second
+const fatalGrace = 3 * time.Second
 
 // Exit codes of the program. is-final adds its own.
 const (
