@@ -167,6 +167,10 @@ func (f *fakeSource) Moved(_ context.Context, cursors []sqlserver.Cursor, upto m
 	var all []sqlserver.Movement
 	for _, c := range cursors {
 		t := f.table(c.Instance.Name)
+		if t == nil {
+			all = append(all, sqlserver.Movement{Cursor: c, Err: &sqlserver.DataLossError{Instance: c.Instance.Name, Table: c.Instance.Table, From: c.After.Next(), Reason: "its change table is gone"}})
+			continue
+		}
 		m := sqlserver.Movement{Cursor: c, MinLSN: t.low}
 		if c.After.Next().Less(t.low) {
 			m.Err = &sqlserver.DataLossError{Instance: c.Instance.Name, Table: c.Instance.Table, From: c.After.Next(), MinLSN: t.low, Reason: "purged"}

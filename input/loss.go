@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
@@ -51,7 +52,11 @@ func (s *scheduler) tableFailed(ctx context.Context, t *table, err error) error 
 // goOnAfter goes on after changes were lost, as on_data_loss says. What was lost is
 // an event of a window without rows, which the verdict is marked by.
 func (s *scheduler) goOnAfter(ctx context.Context, t *table, loss *sqlserver.DataLossError) error {
-	switch {
+	switch switched, err := s.switchInstead(ctx, t, loss); {
+	case err != nil:
+		return err
+	case switched:
+		return nil
 	case s.config.onDataLoss == lossFail, loss.Restored:
 		return errLossStands // positions of another history mean nothing
 	case t.snapshot != nil && t.snapshot.reading, t.reading:
@@ -78,6 +83,29 @@ func (s *scheduler) goOnAfter(ctx context.Context, t *table, loss *sqlserver.Dat
 		return s.resnapshot(ctx, t, loss)
 	}
 	return s.skip(ctx, t, loss)
+}
+
+// switchInstead goes on in another capture instance that has everything after the
+// position: the old one may have been dropped as soon as nobody needed it.
+func (s *scheduler) switchInstead(ctx context.Context, t *table, loss *sqlserver.DataLossError) (bool, error) {
+	if loss.Restored || t.pinned || t.reading {
+		return false, nil
+	}
+	instances, err := s.source.Instances(ctx)
+	if err != nil {
+		return false, fmt.Errorf("looking for a capture instance to go on with: %w", err)
+	}
+	instances = slices.DeleteFunc(instances, func(i mssqlcdc.CaptureInstance) bool {
+		return i.Table != t.id || byAge(i, t.layout.Instance) <= 0
+	})
+	if t.next = covering(instances, t.sent); t.next == nil {
+		return false, nil
+	}
+	if err := s.switchInstance(ctx, t); err != nil {
+		return false, err
+	}
+	t.moved = t.sent.Less(s.upto())
+	return true, nil
 }
 
 // instanceAfter is the table's newest capture instance.

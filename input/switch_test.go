@@ -1,6 +1,7 @@
 package input
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,6 +104,35 @@ func TestSwitchOfCaptureInstance(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The old instance is dropped while the stream runs, when nothing is left in it that
+// the newer one does not have.
+func TestInstanceDroppedAtTheSwitch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, s := newFakeSource("a"), newSink()
+		a := mssqlcdc.TableID{Schema: "dbo", Name: "a"}
+		for n := 2; n <= 5; n++ {
+			source.commit("a", n, 1)
+		}
+		run := newTestRun(testConfig(t, "tables: [ dbo.a ]\nformat: record_batch\npoll_interval: 1s\n"), resources(), source)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- run.drain(ctx, s, newDice(1)) }()
+		time.Sleep(10 * time.Second)
+		source.mu.Lock()
+		source.tables[a].newer, source.tables[a].instance.Name = newerInstance(6), ""
+		source.mu.Unlock()
+		source.commit("a", 8, 1)
+		time.Sleep(10 * time.Second)
+		stop()
+		require.ErrorIs(t, <-done, context.Canceled)
+		require.NoError(t, run.Close(t.Context()))
+		require.NoError(t, run.state.Err(), "nothing is lost")
+		require.Equal(t, []int64{2000, 3000, 4000, 5000, 8000}, s.rows[a])
+		require.Equal(t, "dbo_a_v2", s.from[8000])
+	})
 }
 
 // With snapshot_on_switch every row that is there comes once more, with the columns of
