@@ -40,7 +40,7 @@ type reached struct {
 	heldBy               string
 }
 
-func newFinalize(conf *service.ParsedConfig, res *service.Resources) (*finalize, error) {
+func newFinalize(conf *service.ParsedConfig, res *service.Resources, o options) (*finalize, error) {
 	f := &finalize{reached: map[string]reached{}}
 	var err error
 	if f.path, err = conf.FieldString(fieldControlPath); err != nil {
@@ -49,7 +49,10 @@ func newFinalize(conf *service.ParsedConfig, res *service.Resources) (*finalize,
 	if f.path == "" {
 		return nil, fmt.Errorf("field %s must not be empty", fieldControlPath)
 	}
-	if f.stores, err = storage.Registry(conf); err != nil {
+	if f.stores = o.stores; f.stores == nil {
+		f.stores, err = storage.Registry(conf)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if f.target, err = conf.FieldInterpolatedString(fieldTable); err != nil {

@@ -21,18 +21,17 @@ import (
 	deltalake "github.com/mssqlcdc/rpconnect-mssqlcdc/output"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/file"
-	_ "github.com/mssqlcdc/rpconnect-mssqlcdc/processor"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/processor"
 )
 
 // childRole, in the environment, makes the test binary a child. Its value says what
 // the child does: "pipeline" runs the configuration that is its argument and kills
-// itself at the point that killAt numbers, or at killInVerdict.
+// itself at the point that killAt numbers.
 const (
 	childRole     = "E2E_CHILD"
 	rolePipeline  = "pipeline"
 	roleSimulator = "simulator"
-	killAt        = "E2E_KILL_AT"         // number of the point, from 1; 0 is none
-	killInVerdict = "E2E_KILL_IN_VERDICT" // how many files the control table has then; 0 is none
+	killAt        = "E2E_KILL_AT" // number of the point, from 1; 0 is none
 )
 
 func child(role string) int {
@@ -54,25 +53,16 @@ func child(role string) int {
 // change.
 func runPipeline(config string) error {
 	c := &crasher{}
-	var files int
-	for name, into := range map[string]func(int){
-		killAt:        func(n int) { c.kill = int64(n) },
-		killInVerdict: func(n int) { files = n },
-	} {
-		if text := os.Getenv(name); text != "" {
-			n, err := strconv.Atoi(text)
-			if err != nil {
-				return fmt.Errorf("reading %s: %w", name, err)
-			}
-			into(n)
+	if text := os.Getenv(killAt); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", killAt, err)
 		}
+		c.kill = n
 	}
 	env := service.NewEnvironment()
 	if err := c.register(env); err != nil {
 		return err
-	}
-	if files > 0 {
-		go c.watchControl("lake/_control", files)
 	}
 	state := mssqlcdc.NewRunState()
 	code, err := service.RunCLIToCode(context.Background(),
@@ -132,7 +122,10 @@ func (c *crasher) register(env *service.Environment) error {
 	if err := deltalake.Register(env, deltalake.WithStores(stores), deltalake.WithRetryAfter(10*time.Millisecond)); err != nil {
 		return err
 	}
-	err := env.RegisterCache("atomic_file", service.NewConfigSpec().Field(service.NewStringField("directory")),
+	if err := processor.Register(env, processor.WithStores(stores)); err != nil {
+		return err
+	}
+	return env.RegisterCache("atomic_file", service.NewConfigSpec().Field(service.NewStringField("directory")),
 		func(conf *service.ParsedConfig, _ *service.Resources) (service.Cache, error) {
 			directory, err := conf.FieldString("directory")
 			if err != nil {
@@ -140,14 +133,6 @@ func (c *crasher) register(env *service.Environment) error {
 			}
 			cache, err := checkpoint.NewAtomicFile(directory)
 			return &crashCache{Cache: cache, c: c}, err
-		})
-	if err != nil {
-		return err
-	}
-	return env.RegisterProcessor("crash_point", service.NewConfigSpec().Field(service.NewStringField("")),
-		func(conf *service.ParsedConfig, _ *service.Resources) (service.Processor, error) {
-			where, err := conf.FieldString()
-			return &crashPoint{where: where, c: c}, err
 		})
 }
 
@@ -202,31 +187,4 @@ type crashCache struct {
 
 func (s *crashCache) Set(ctx context.Context, key string, value []byte, ttl *time.Duration) error {
 	return s.c.around("storing "+key, func() error { return s.Cache.Set(ctx, key, value, ttl) })
-}
-
-// crashPoint is a processor that is a point: finalize opens its own store, so there is
-// one before and one after it.
-type crashPoint struct {
-	where string
-	c     *crasher
-}
-
-func (p *crashPoint) Process(_ context.Context, m *service.Message) (service.MessageBatch, error) {
-	p.c.point("%s", p.where)
-	return service.MessageBatch{m}, nil
-}
-
-func (p *crashPoint) Close(context.Context) error { return nil }
-
-// watchControl kills the process as soon as the control table has so many files: after
-// the data file and before the log names it, most of the time.
-func (c *crasher) watchControl(dir string, files int) {
-	for {
-		parquet, _ := filepath.Glob(filepath.Join(dir, "*.parquet"))
-		commits, _ := filepath.Glob(filepath.Join(dir, "_delta_log", "*.json"))
-		if len(parquet)+len(commits) >= files {
-			c.die(fmt.Sprintf("in the verdict: the control table had %d data files and %d commits", len(parquet), len(commits)))
-		}
-		time.Sleep(50 * time.Microsecond) // the disk is watched, not the clock
-	}
 }
