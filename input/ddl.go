@@ -33,12 +33,9 @@ func (s *scheduler) reactToDDL(ctx context.Context, t *table, window mssqlcdc.Wi
 		if runes := []rune(text); len(runes) > maxDDLText {
 			text = string(runes[:maxDDLText])
 		}
-		events = append(events, mssqlcdc.Fact{
-			Version: mssqlcdc.FactVersion, Event: mssqlcdc.EventSchemaChange,
-			Table: t.id, CaptureInstance: d.Instance,
-			MinLSN: d.LSN, MaxLSN: d.LSN, EndLSN: d.LSN, EndCommitTime: known(d.CommitTime),
-			Detail: text,
-		})
+		event := eventAt(mssqlcdc.EventSchemaChange, t.layout.Instance, d.LSN)
+		event.EndCommitTime, event.Detail = known(d.CommitTime), text
+		events = append(events, event)
 	}
 	return events, nil
 }

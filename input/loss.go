@@ -33,7 +33,7 @@ func (s *scheduler) tableFailed(ctx context.Context, t *table, err error) error 
 		if !errors.Is(recovery, errLossStands) {
 			err, class = errors.Join(err, recovery), sqlserver.Classify(recovery)
 		} else if s.config.onDataLoss == lossFail && !loss.Restored {
-			err = fmt.Errorf("%w; %s: skip goes on with what is left, %s reads the table again", err, fieldOnDataLoss, lossResnapshot)
+			err = lossHint(err)
 		}
 	}
 	if class == sqlserver.Transient {
@@ -49,56 +49,55 @@ func (s *scheduler) tableFailed(ctx context.Context, t *table, err error) error 
 	return s.leaveOut(t, err)
 }
 
+// lossHint names the ways on from a loss that stands because of the policy.
+func lossHint(err error) error {
+	return fmt.Errorf("%w; %s: skip goes on with what is left, %s reads the table again", err, fieldOnDataLoss, lossResnapshot)
+}
+
 // goOnAfter goes on after changes were lost, as on_data_loss says. What was lost is
 // an event of a window without rows, which the verdict is marked by.
 func (s *scheduler) goOnAfter(ctx context.Context, t *table, loss *sqlserver.DataLossError) error {
-	switch switched, err := s.switchInstead(ctx, t, loss); {
+	switch fails := s.config.onDataLoss == lossFail; {
+	case loss.Restored, fails && (t.pinned || t.reading):
+		return errLossStands // positions of another history mean nothing
+	case t.reading:
+		t.later()
+		return nil
+	}
+	all, err := s.source.Instances(ctx)
+	if err != nil {
+		return fmt.Errorf("looking for a capture instance to go on with: %w", err)
+	}
+	switch switched, err := s.switchInstead(ctx, t, all); {
 	case err != nil:
 		return err
 	case switched:
 		return nil
-	case s.config.onDataLoss == lossFail, loss.Restored:
-		return errLossStands // positions of another history mean nothing
-	case t.snapshot != nil && t.snapshot.reading, t.reading:
-		t.retryAt = time.Now().Add(retryFirst) // what is being read ends first; the loss is found again
+	case s.config.onDataLoss == lossFail:
+		return errLossStands
+	case t.snapshot != nil && t.snapshot.reading:
+		t.later()
 		return nil
 	}
-	instance, err := s.instanceAfter(ctx, t)
-	if err != nil {
-		return fmt.Errorf("looking for a capture instance to go on with: %w", err)
+	if err := s.takeNewest(ctx, t, all); err != nil {
+		return err
 	}
-	layout := t.layout
-	if instance.Name != layout.Instance.Name || !instance.CreateDate.Equal(layout.Instance.CreateDate) {
-		if layout, err = s.setup.layout(ctx, instance, s.config.overrideFor(t.id)); err != nil {
-			return err
-		}
-		event, err := switched(t.layout, layout)
-		if err != nil {
-			return err
-		}
-		t.events = append(t.events, event)
-	}
-	t.left, t.layout, t.next = nil, layout, nil
 	if s.config.onDataLoss == lossResnapshot {
 		return s.resnapshot(ctx, t, loss)
 	}
 	return s.skip(ctx, t, loss)
 }
 
+// later lets what is being read end first; the loss is found again.
+func (t *table) later() { t.retryAt = time.Now().Add(retryFirst) }
+
 // switchInstead goes on in another capture instance that has everything after the
 // position: the old one may have been dropped as soon as nobody needed it.
-func (s *scheduler) switchInstead(ctx context.Context, t *table, loss *sqlserver.DataLossError) (bool, error) {
-	if loss.Restored || t.pinned || t.reading {
+func (s *scheduler) switchInstead(ctx context.Context, t *table, all []mssqlcdc.CaptureInstance) (bool, error) {
+	if t.pinned {
 		return false, nil
 	}
-	instances, err := s.source.Instances(ctx)
-	if err != nil {
-		return false, fmt.Errorf("looking for a capture instance to go on with: %w", err)
-	}
-	instances = slices.DeleteFunc(instances, func(i mssqlcdc.CaptureInstance) bool {
-		return i.Table != t.id || byAge(i, t.layout.Instance) <= 0
-	})
-	if t.next = covering(instances, t.sent); t.next == nil {
+	if t.next = covering(t.newer(all), t.sent); t.next == nil {
 		return false, nil
 	}
 	if err := s.switchInstance(ctx, t); err != nil {
@@ -108,25 +107,29 @@ func (s *scheduler) switchInstead(ctx context.Context, t *table, loss *sqlserver
 	return true, nil
 }
 
-// instanceAfter is the table's newest capture instance.
-func (s *scheduler) instanceAfter(ctx context.Context, t *table) (mssqlcdc.CaptureInstance, error) {
-	instances, err := s.source.Instances(ctx)
-	if err != nil {
-		return mssqlcdc.CaptureInstance{}, err
+// takeNewest goes on in the table's newest capture instance, whatever it lacks.
+func (s *scheduler) takeNewest(ctx context.Context, t *table, all []mssqlcdc.CaptureInstance) error {
+	own := t.instances(all)
+	if t.pinned {
+		own = slices.DeleteFunc(own, func(i mssqlcdc.CaptureInstance) bool { return i.Name != t.layout.Instance.Name })
 	}
-	var newest mssqlcdc.CaptureInstance
-	for _, instance := range instances {
-		if instance.Table != t.id || t.pinned && instance.Name != t.layout.Instance.Name {
-			continue
+	if len(own) == 0 {
+		return fmt.Errorf("looking for a capture instance to go on with: table %s has none: %w", t.id, errLossStands)
+	}
+	layout, newest := t.layout, own[len(own)-1]
+	if newest.Name != layout.Instance.Name || !newest.CreateDate.Equal(layout.Instance.CreateDate) {
+		var err error
+		if layout, err = s.setup.layout(ctx, newest, s.config.overrideFor(t.id)); err != nil {
+			return err
 		}
-		if newest.Name == "" || byAge(newest, instance) < 0 {
-			newest = instance
+		event, err := switched(t.layout, layout)
+		if err != nil {
+			return err
 		}
+		t.events = append(t.events, event)
 	}
-	if newest.Name == "" {
-		return newest, fmt.Errorf("table %s has none: %w", t.id, errLossStands)
-	}
-	return newest, nil
+	t.left, t.layout, t.next = nil, layout, nil
+	return nil
 }
 
 // skip goes on at the oldest change that is left.
@@ -138,11 +141,11 @@ func (s *scheduler) skip(ctx context.Context, t *table, loss *sqlserver.DataLoss
 	if !t.sent.Less(low.Prev()) {
 		return errLossStands // nothing is left that lies after the position
 	}
-	event, err := s.gap(ctx, t, loss, low)
-	if err != nil {
+	event := eventAt(mssqlcdc.EventDataSkipped, t.layout.Instance, low)
+	event.MinLSN = loss.From
+	if event.LostFrom, event.LostTo, err = s.gap(ctx, t, low); err != nil {
 		return err
 	}
-	event.Event = mssqlcdc.EventDataSkipped
 	detail, err := json.Marshal(map[string]any{"from": loss.From, "to": low.Prev(), "certain": true, "reason": loss.Reason})
 	if err != nil {
 		return err
@@ -172,11 +175,9 @@ func (s *scheduler) resnapshot(ctx context.Context, t *table, loss *sqlserver.Da
 	if err != nil {
 		return err
 	}
-	event, err := s.gap(ctx, t, loss, fresh.LSN)
-	if err != nil {
+	if fresh.Snapshot.LostFrom, fresh.Snapshot.LostTo, err = s.gap(ctx, t, fresh.LSN); err != nil {
 		return err
 	}
-	fresh.Snapshot.LostFrom, fresh.Snapshot.LostTo = event.LostFrom, event.LostTo
 	state = t.tracker.openSnapshot(fresh.Snapshot)
 	if err := s.save(ctx, t, state); err != nil {
 		return fmt.Errorf("storing that a snapshot is open: %w", err)
@@ -191,41 +192,33 @@ func (s *scheduler) passSnapshot(ctx context.Context, t *table, loss *sqlserver.
 	if err := s.setup.resumeSnapshot(ctx, t, nil); err != nil {
 		return err
 	}
-	event, err := s.gap(ctx, t, loss, state.Snapshot.LSN)
-	if err != nil {
-		return err
-	}
+	event := eventAt(mssqlcdc.EventSnapshotOpen, t.layout.Instance, state.Snapshot.LSN)
 	event.LostFrom, event.LostTo = state.Snapshot.LostFrom, state.Snapshot.LostTo
-	event.Event, event.MinLSN, event.MaxLSN, event.EndLSN = mssqlcdc.EventSnapshotOpen, state.Snapshot.LSN, state.Snapshot.LSN, state.Snapshot.LSN
-	detail, err := openDetail(state.Generation, t.snapshot.key, loss)
+	detail, err := json.Marshal(openDetail(state.Generation, t.snapshot.key, loss))
 	if err != nil {
 		return err
 	}
-	event.Detail = detail
+	event.Detail = string(detail)
 	return s.passLoss(ctx, t, state.Snapshot.LSN, event)
 }
 
-// gap is the event of a loss: when the last change before it and the first one after
-// it were committed. Where the source does not know, now stands for the end: a gap
-// that is too long is no false claim.
-func (s *scheduler) gap(ctx context.Context, t *table, loss *sqlserver.DataLossError, upto mssqlcdc.LSN) (mssqlcdc.Fact, error) {
-	fact := mssqlcdc.Fact{
-		Version: mssqlcdc.FactVersion, Table: t.id, CaptureInstance: t.layout.Instance.Name,
-		MinLSN: loss.From, MaxLSN: upto, EndLSN: upto,
+// gap is when the last change before a loss and the first one after it were
+// committed. Where the source does not know, now stands for the end: a gap that is
+// too long is no false claim.
+func (s *scheduler) gap(ctx context.Context, t *table, upto mssqlcdc.LSN) (from, to *time.Time, err error) {
+	state := t.tracker.acknowledged()
+	begin := state.CommitTime
+	if begin.IsZero() {
+		begin = state.CompleteFromTime
 	}
-	from := t.tracker.acknowledged().CommitTime
-	if from.IsZero() {
-		from = t.tracker.acknowledged().CompleteFromTime
-	}
-	to, known, err := s.source.CommitTime(ctx, upto.Next(), false)
+	end, known, err := s.source.CommitTime(ctx, upto.Next(), false)
 	if err != nil {
-		return fact, fmt.Errorf("asking for the commit time of %s: %w", upto, err)
+		return nil, nil, fmt.Errorf("asking for the commit time of %s: %w", upto, err)
 	}
-	if !known || !to.After(from) {
-		to = time.Now().UTC()
+	if !known || !end.After(begin) {
+		end = time.Now().UTC()
 	}
-	fact.LostFrom, fact.LostTo = &from, &to
-	return fact, nil
+	return &begin, &end, nil
 }
 
 // passLoss moves the table over a loss by a window without rows.

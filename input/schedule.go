@@ -259,7 +259,7 @@ func (s *scheduler) startReads(ctx context.Context) (bool, error) {
 
 // startNext starts a window or a chunk of the table, in turn where it has both.
 func (s *scheduler) startNext(ctx context.Context, t *table) (bool, error) {
-	if t.isolated || time.Now().Before(t.retryAt) {
+	if t.waits(time.Now()) {
 		return false, nil
 	}
 	window := t.moved && !t.reading

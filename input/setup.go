@@ -78,10 +78,14 @@ func (s setup) open(ctx context.Context, f found, start startFrom) (*table, erro
 		return nil, err
 	}
 	whole := !stored && s.config.streamSnapshot
-	if whole {
-		start = startFrom{kind: startLatest} // in the newest capture instance
-	}
-	if !stored {
+	switch {
+	case whole:
+		instance, _, err := s.first(ctx, f, startLatest)
+		if err != nil {
+			return nil, err
+		}
+		state = startAt(instance, mssqlcdc.LSN{}, time.Time{}) // beginSnapshot decides where
+	case !stored:
 		if state, err = s.begin(ctx, f, start); err != nil {
 			return nil, err
 		}
@@ -89,7 +93,7 @@ func (s setup) open(ctx context.Context, f found, start startFrom) (*table, erro
 	instance, loss := s.recorded(f, state, o.instance != "")
 	if loss != nil {
 		if s.config.onDataLoss == lossFail {
-			return nil, fmt.Errorf("%w; %s: skip goes on with what is left, %s reads the table again", loss, fieldOnDataLoss, lossResnapshot)
+			return nil, lossHint(loss)
 		}
 		instance = f.instances[len(f.instances)-1]
 	}
@@ -175,21 +179,39 @@ func (s setup) recorded(f found, state checkpoint.State, pinned bool) (mssqlcdc.
 	return mssqlcdc.CaptureInstance{}, lost
 }
 
-// begin decides where a table without a resume position starts.
-func (s setup) begin(ctx context.Context, f found, start startFrom) (checkpoint.State, error) {
-	instance := f.instances[0]
-	if start.kind == startLatest {
+// first is the instance that a table without a resume position starts in, with its
+// low watermark.
+func (s setup) first(ctx context.Context, f found, start startKind) (instance mssqlcdc.CaptureInstance, low mssqlcdc.LSN, err error) {
+	instance = f.instances[0]
+	if start == startLatest {
 		instance = f.instances[len(f.instances)-1]
 	}
-	low, err := s.source.MinLSN(ctx, instance.Name)
-	if err != nil {
-		return checkpoint.State{}, fmt.Errorf("asking for the low watermark of %s: %w", instance.Name, err)
+	if low, err = s.source.MinLSN(ctx, instance.Name); err != nil {
+		return instance, low, fmt.Errorf("asking for the low watermark of %s: %w", instance.Name, err)
 	}
 	if low.IsZero() {
 		if err := s.source.Diagnose(ctx, instance); err != nil {
-			return checkpoint.State{}, err
+			return instance, low, err
 		}
-		return checkpoint.State{}, fmt.Errorf("capture instance %s: %w", instance.Name, errNotReady)
+		return instance, low, fmt.Errorf("capture instance %s: %w", instance.Name, errNotReady)
+	}
+	return instance, low, nil
+}
+
+// startAt is the state of a table that begins after an LSN.
+func startAt(instance mssqlcdc.CaptureInstance, lsn mssqlcdc.LSN, at time.Time) checkpoint.State {
+	return checkpoint.State{
+		Version: checkpoint.StateVersion, LSN: lsn,
+		Instance: instance.Name, InstanceCreated: instance.CreateDate, InstanceStart: instance.StartLSN,
+		CompleteFrom: lsn, CompleteFromTime: at,
+	}
+}
+
+// begin decides where a table without a resume position starts.
+func (s setup) begin(ctx context.Context, f found, start startFrom) (checkpoint.State, error) {
+	instance, low, err := s.first(ctx, f, start.kind)
+	if err != nil {
+		return checkpoint.State{}, err
 	}
 	lsn, err := s.startLSN(ctx, instance, low, start)
 	if err != nil {
@@ -205,11 +227,7 @@ func (s setup) begin(ctx context.Context, f found, start startFrom) (checkpoint.
 	if err != nil {
 		return checkpoint.State{}, err
 	}
-	return checkpoint.State{
-		Version: checkpoint.StateVersion, LSN: lsn,
-		Instance: instance.Name, InstanceCreated: instance.CreateDate, InstanceStart: instance.StartLSN,
-		CompleteFrom: lsn, CompleteFromTime: complete,
-	}, nil
+	return startAt(instance, lsn, complete), nil
 }
 
 // completeFrom is the time from which on the table will be complete: of the last

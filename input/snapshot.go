@@ -65,23 +65,25 @@ func (s setup) beginSnapshot(ctx context.Context, layout sqlserver.Layout, names
 	if err != nil {
 		return checkpoint.State{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	key, err := s.source.SnapshotKey(ctx, layout, names)
+	key, err := s.snapshotKey(ctx, layout, names)
 	if err != nil {
 		return checkpoint.State{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	key.Isolation = s.config.snapshotIsolation
 	var last sqlserver.Bound
 	if len(key.Columns) > 0 {
 		if last, err = s.source.MaxKey(ctx, layout, key); err != nil {
 			return checkpoint.State{}, fmt.Errorf("%s: %w", doing, err)
 		}
 	}
-	return checkpoint.State{
-		Version: checkpoint.StateVersion, LSN: stamp.LSN,
-		Instance: instance.Name, InstanceCreated: instance.CreateDate, InstanceStart: instance.StartLSN,
-		CompleteFrom: stamp.LSN, CompleteFromTime: stamp.Time,
-		Snapshot: checkpoint.NewSnapshot(stamp.LSN, stamp.Time, time.Now(), keyNames(key), last),
-	}, nil
+	state := startAt(instance, stamp.LSN, stamp.Time)
+	state.Snapshot = checkpoint.NewSnapshot(stamp.LSN, stamp.Time, time.Now(), keyNames(key), last)
+	return state, nil
+}
+
+func (s setup) snapshotKey(ctx context.Context, layout sqlserver.Layout, names []string) (sqlserver.SnapshotKey, error) {
+	key, err := s.source.SnapshotKey(ctx, layout, names)
+	key.Isolation = s.config.snapshotIsolation
+	return key, err
 }
 
 func keyNames(key sqlserver.SnapshotKey) []string {
@@ -113,13 +115,12 @@ func (s setup) resumeSnapshot(ctx context.Context, t *table, names []string) err
 	}
 	t.snapshot = &snapshot{lsn: open.LSN, time: open.Time}
 	if len(open.Keys) > 0 {
-		key, err := s.source.SnapshotKey(ctx, t.layout, open.Keys)
+		key, err := s.snapshotKey(ctx, t.layout, open.Keys)
 		if err != nil {
 			return fmt.Errorf("going on with the snapshot %s of %s: %w", open.LSN, t.id, err)
 		}
 		t.snapshot.key = key
 	}
-	t.snapshot.key.Isolation = s.config.snapshotIsolation
 	t.snapshot.rewind(open)
 	return nil
 }
@@ -149,7 +150,7 @@ func (t *table) snapshotDue() bool { return !t.isolated && t.tracker.acknowledge
 // openDue opens the snapshots that switches of the capture instance ask for.
 func (s *scheduler) openDue(ctx context.Context) error {
 	for _, t := range s.tables {
-		if t.isolated || time.Now().Before(t.retryAt) || !t.snapshotDue() || t.snapshot != nil && t.snapshot.reading {
+		if t.waits(time.Now()) || !t.snapshotDue() || t.snapshot != nil && t.snapshot.reading {
 			continue
 		}
 		if err := s.openOnSwitch(ctx, t); err != nil {
@@ -328,44 +329,39 @@ func (s *snapshot) handedOut(c *chunk, rows int64) {
 }
 
 // openDetail is the detail of the event that a snapshot was opened.
-func openDetail(generation int, key sqlserver.SnapshotKey, loss *sqlserver.DataLossError) (string, error) {
+func openDetail(generation int, key sqlserver.SnapshotKey, loss *sqlserver.DataLossError) map[string]any {
 	detail := map[string]any{"mode": "chunked", "kind": "bootstrap", "generation": generation, "keys": keyNames(key)}
 	if loss != nil {
 		detail["kind"], detail["reason"] = "resnapshot", loss.Reason
 	}
-	text, err := json.Marshal(detail)
-	return string(text), err
+	return detail
 }
 
 // events are the facts of a chunk's last part: that the snapshot was opened, and
 // that it is complete.
 func (s *snapshot) events(r *read, generation int, open checkpoint.Snapshot, rows int64) ([]mssqlcdc.Fact, error) {
-	fact := mssqlcdc.Fact{
-		Version: mssqlcdc.FactVersion, Table: r.table.id, CaptureInstance: r.instance.Name,
-		MinLSN: s.lsn, MaxLSN: s.lsn, EndLSN: s.lsn, EndCommitTime: known(s.time), StartedAt: known(open.Opened),
-	}
 	var events []mssqlcdc.Fact
 	var errs []error
-	add := func(event mssqlcdc.Event, detail any, rows int64) {
+	add := func(event mssqlcdc.Event, detail map[string]any) *mssqlcdc.Fact {
 		text, err := json.Marshal(detail)
 		errs = append(errs, err)
-		fact.Event, fact.Detail, fact.Rows = event, string(text), rows
+		fact := eventAt(event, r.instance, s.lsn)
+		fact.EndCommitTime, fact.StartedAt, fact.Detail = known(s.time), known(open.Opened), string(text)
 		events = append(events, fact)
+		return &events[len(events)-1]
 	}
 	if r.chunk.number == 0 && open.LostFrom == nil { // otherwise it was said with the loss
-		detail, err := openDetail(generation, s.key, nil)
-		add(mssqlcdc.EventSnapshotOpen, json.RawMessage(detail), 0)
-		errs = append(errs, err)
+		add(mssqlcdc.EventSnapshotOpen, openDetail(generation, s.key, nil))
 	}
 	if r.chunk.final {
 		event := mssqlcdc.EventBootstrap
 		if open.LostFrom != nil {
 			event = mssqlcdc.EventResnapshot
-			fact.LostFrom, fact.LostTo = open.LostFrom, open.LostTo
 		}
-		add(event, map[string]any{
+		whole := add(event, map[string]any{
 			"snapshot": s.lsn, "chunks": r.chunk.number + 1, "rows": s.rows + rows, "last_lsn": r.chunk.stamp.LSN,
-		}, s.rows+rows)
+		})
+		whole.Rows, whole.LostFrom, whole.LostTo = s.rows+rows, open.LostFrom, open.LostTo
 	}
 	return events, errors.Join(errs...)
 }

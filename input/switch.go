@@ -29,25 +29,32 @@ func (s *scheduler) lookForNewer(ctx context.Context) error {
 	if !slices.ContainsFunc(s.tables, func(t *table) bool { return t.moved && !t.isolated && !t.pinned }) {
 		return nil
 	}
-	instances, err := s.source.Instances(ctx)
+	all, err := s.source.Instances(ctx)
 	if err != nil {
-		return fmt.Errorf("listing capture instances: %w", err)
+		return err
 	}
 	for _, t := range s.tables {
 		if t.pinned {
 			continue
 		}
 		t.next = nil
-		for _, instance := range instances {
-			if instance.Table != t.id || byAge(instance, t.layout.Instance) <= 0 {
-				continue
-			}
-			if t.next == nil || byAge(instance, *t.next) < 0 {
-				t.next = &instance
-			}
+		if newer := t.newer(all); len(newer) > 0 {
+			t.next = &newer[0]
 		}
 	}
 	return nil
+}
+
+// instances are the table's own, oldest first.
+func (t *table) instances(all []mssqlcdc.CaptureInstance) []mssqlcdc.CaptureInstance {
+	own := slices.DeleteFunc(slices.Clone(all), func(i mssqlcdc.CaptureInstance) bool { return i.Table != t.id })
+	slices.SortFunc(own, byAge)
+	return own
+}
+
+// newer are those that are newer than the one that is read.
+func (t *table) newer(all []mssqlcdc.CaptureInstance) []mssqlcdc.CaptureInstance {
+	return slices.DeleteFunc(t.instances(all), func(i mssqlcdc.CaptureInstance) bool { return byAge(i, t.layout.Instance) <= 0 })
 }
 
 // uptoOf is the last LSN that the table's next window may end at.
@@ -92,18 +99,13 @@ func (s *scheduler) switchInstance(ctx context.Context, t *table) error {
 
 // switched is the event of a switch.
 func switched(from, to sqlserver.Layout) (mssqlcdc.Fact, error) {
-	start := to.Instance.StartLSN
+	event := eventAt(mssqlcdc.EventSwitched, to.Instance, to.Instance.StartLSN)
 	detail, err := json.Marshal(map[string]any{
-		"old": from.Instance.Name, "new": to.Instance.Name, "start_lsn": start,
+		"old": from.Instance.Name, "new": to.Instance.Name, "start_lsn": to.Instance.StartLSN,
 		"not_captured": notCaptured(from, to), "text": switchText(from, to),
 	})
-	if err != nil {
-		return mssqlcdc.Fact{}, err
-	}
-	return mssqlcdc.Fact{
-		Version: mssqlcdc.FactVersion, Event: mssqlcdc.EventSwitched, Table: to.Instance.Table, CaptureInstance: to.Instance.Name,
-		MinLSN: start, MaxLSN: start, EndLSN: start, Detail: string(detail),
-	}, nil
+	event.Detail = string(detail)
+	return event, err
 }
 
 func switchText(from, to sqlserver.Layout) string {
@@ -135,12 +137,20 @@ func (t *table) rewindInstance(name string) {
 	}
 }
 
-// covering is an instance that records everything after a position, nil for none.
+// covering is the first instance that records everything after a position, nil for
+// none.
 func covering(instances []mssqlcdc.CaptureInstance, after mssqlcdc.LSN) *mssqlcdc.CaptureInstance {
-	for _, instance := range slices.SortedFunc(slices.Values(instances), byAge) {
-		if !after.Next().Less(instance.StartLSN) {
-			return &instance
-		}
+	at := slices.IndexFunc(instances, func(i mssqlcdc.CaptureInstance) bool { return !after.Next().Less(i.StartLSN) })
+	if at < 0 {
+		return nil
 	}
-	return nil
+	return &instances[at]
+}
+
+// eventAt is an event of an instance's table at an LSN.
+func eventAt(event mssqlcdc.Event, instance mssqlcdc.CaptureInstance, lsn mssqlcdc.LSN) mssqlcdc.Fact {
+	return mssqlcdc.Fact{
+		Version: mssqlcdc.FactVersion, Event: event, Table: instance.Table, CaptureInstance: instance.Name,
+		MinLSN: lsn, MaxLSN: lsn, EndLSN: lsn,
+	}
 }

@@ -70,8 +70,11 @@ func (t *table) cursor() sqlserver.Cursor {
 
 // ready tells whether a window of the table may start now.
 func (t *table) ready(now time.Time) bool {
-	return !t.isolated && !t.reading && !now.Before(t.retryAt)
+	return !t.waits(now) && !t.reading
 }
+
+// waits tells whether nothing of the table may start now.
+func (t *table) waits(now time.Time) bool { return t.isolated || now.Before(t.retryAt) }
 
 // keyed marks the configured key columns where the instance has no index.
 func keyed(layout sqlserver.Layout, keys []string) (sqlserver.Layout, error) {

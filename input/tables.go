@@ -85,6 +85,16 @@ func parseTableFilter(entries []string) (tableFilter, error) {
 	return f, nil
 }
 
+// ChooseTables returns the tables that entries of the field tables name, in the
+// given order; the error is for people, and lists what there is.
+func ChooseTables(entries []string, tables []mssqlcdc.TableID) ([]mssqlcdc.TableID, error) {
+	f, err := parseTableFilter(entries)
+	if err != nil {
+		return nil, err
+	}
+	return f.choose(tables)
+}
+
 // choose returns the tables that the filter names, in the given order. An entry
 // without wildcard that matches nothing, or a filter that matches nothing at
 // all, is an error that lists what there is.

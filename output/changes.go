@@ -12,6 +12,7 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/bronze"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/rows"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/storage"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/target"
 )
 
@@ -25,7 +26,7 @@ func (o *deltaOutput) openTable(ctx context.Context, id tableID) (*entry, error)
 		Name: id.path, Comment: o.cfg.tableComment, ColumnComments: o.cfg.columnComments, Properties: o.cfg.properties,
 		PartitionBy: o.cfg.partitionBy, Fixed: !o.cfg.evolve, Writer: o.cfg.writer, Delta: o.deltaOptions(id.path),
 	}
-	table.Upkeep = o.upkeep(id.path)
+	table.Upkeep = storage.Upkeep(o.log, id.path)
 	if !id.changes {
 		t, err := rows.Open(ctx, st, rows.Config{AppID: id.appID, Table: table, Schema: o.cfg.schema})
 		return &entry{plain: t}, err

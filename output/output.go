@@ -12,9 +12,9 @@ import (
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/bronze"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/maintain"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/facts"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/storage"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/target"
 )
 
@@ -103,7 +103,7 @@ func (o *deltaOutput) openFacts(ctx context.Context) error {
 		return fmt.Errorf("facts_path: %w", err)
 	}
 	o.facts, err = facts.Open(ctx, st, facts.Config{
-		Table:        target.Spec{Name: o.cfg.factsPath, Delta: o.deltaOptions("facts"), Upkeep: o.upkeep("facts")},
+		Table:        target.Spec{Name: o.cfg.factsPath, Delta: o.deltaOptions("facts"), Upkeep: storage.Upkeep(o.log, "facts")},
 		IdleInterval: o.cfg.idleInterval,
 		Now:          o.opts.now,
 	})
@@ -127,18 +127,6 @@ func (o *deltaOutput) deltaOptions(table string) delta.Options {
 			}
 		},
 	}
-}
-
-// upkeep keeps a table in shape in the background.
-func (o *deltaOutput) upkeep(table string) maintain.Auto {
-	return maintain.Auto{Done: func(d maintain.Done) {
-		log := o.log.With("table", table, "task", d.Task())
-		if d.Err != nil {
-			log.With("error", d.Err).Warn("Keeping a table in shape failed; commits go on and it is tried again")
-			return
-		}
-		log.Debug("Kept a table in shape")
-	}}
 }
 
 // WriteBatch writes the messages in their order. After a failed message the later

@@ -26,6 +26,7 @@ type finalize struct {
 	from, until *service.InterpolatedString // check; from may be nil
 	flag        bool
 
+	log   *service.Logger
 	age   *service.MetricGauge
 	moves *service.MetricCounter
 
@@ -72,6 +73,7 @@ func newFinalize(conf *service.ParsedConfig, res *service.Resources, o options) 
 			return nil, err
 		}
 	}
+	f.log = res.Logger()
 	f.age = res.Metrics().NewGauge("finalize_finalized_until_seconds", "table")
 	f.moves = res.Metrics().NewCounter("finalize_moves_total", "table")
 	return f, nil
@@ -214,7 +216,7 @@ func (f *finalize) openLocked(ctx context.Context) (*control.Table, error) {
 	if f.check {
 		open = control.Open
 	}
-	table, err := open(ctx, st, control.Options{Engine: "rpconnect-mssqlcdc"})
+	table, err := open(ctx, st, control.Options{Engine: "rpconnect-mssqlcdc", Upkeep: storage.Upkeep(f.log, f.path)})
 	if err != nil {
 		return nil, fmt.Errorf("finalize: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -28,18 +29,24 @@ import (
 // commands share.
 var oneCommand sync.Mutex
 
-// runDelta runs a command as the program does.
+// runDelta runs a command of delta.
 func runDelta(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return runCommand(t, deltaCommand, append([]string{"delta"}, args...)...)
+}
+
+// runCommand runs a command as the program does.
+func runCommand(t *testing.T, command func(io.Writer) *cli.Command, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	oneCommand.Lock()
 	defer oneCommand.Unlock()
 	var out, errOut bytes.Buffer
 	app := &cli.App{
 		Name: programName, Writer: &out, ErrWriter: &errOut,
-		Commands:       []*cli.Command{deltaCommand(&out)},
+		Commands:       []*cli.Command{command(&out)},
 		ExitErrHandler: func(*cli.Context, error) {},
 	}
-	err := app.RunContext(t.Context(), append([]string{programName, "delta"}, args...))
+	err := app.RunContext(t.Context(), append([]string{programName}, args...))
 	code = exitCode(&errOut, 0, err, mssqlcdc.NewRunState())
 	return code, out.String(), errOut.String()
 }

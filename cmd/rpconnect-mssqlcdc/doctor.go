@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
-	"strings"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/input"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver"
 )
 
@@ -24,7 +24,7 @@ func doctorCommand(stdout io.Writer) *cli.Command {
 			"   Exit code 0: a pipeline would run. 1: it would fail. 2: the database could not be examined.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "connection-string", Usage: "how to reach the database", EnvVars: []string{"MSSQL_DSN"}, Required: true},
-			&cli.StringSliceFlag{Name: "tables", Usage: "schema.name, with * and ? as wildcards; all by default"},
+			&cli.StringSliceFlag{Name: "tables", Usage: "as tables of the input: schema.name, * and ? as wildcards, ! to leave out; all by default"},
 			&cli.StringFlag{Name: "time-zone", Usage: "as source_time_zone of the input", Value: "auto"},
 			&cli.BoolFlag{Name: "json", Usage: "print one line of JSON per finding"},
 		},
@@ -71,23 +71,15 @@ func chooseInstances(all []mssqlcdc.CaptureInstance, patterns []string) ([]mssql
 	if len(patterns) == 0 {
 		return all, nil
 	}
-	var chosen []mssqlcdc.CaptureInstance
+	var tables []mssqlcdc.TableID
 	for _, instance := range all {
-		for _, pattern := range patterns {
-			matches, err := path.Match(strings.ToLower(pattern), strings.ToLower(instance.Table.String()))
-			if err != nil {
-				return nil, fmt.Errorf("--tables %q: %w", pattern, err)
-			}
-			if matches {
-				chosen = append(chosen, instance)
-				break
-			}
-		}
+		tables = append(tables, instance.Table)
 	}
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("--tables %s matches no table with a capture instance that the login can see", strings.Join(patterns, ","))
+	chosen, err := input.ChooseTables(patterns, tables)
+	if err != nil {
+		return nil, fmt.Errorf("--tables: %w", err)
 	}
-	return chosen, nil
+	return slices.DeleteFunc(slices.Clone(all), func(i mssqlcdc.CaptureInstance) bool { return !slices.Contains(chosen, i.Table) }), nil
 }
 
 func printFindings(w io.Writer, findings []sqlserver.Finding, asJSON bool) error {

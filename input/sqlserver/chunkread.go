@@ -67,8 +67,7 @@ type chunkReading struct {
 	stamped stamped
 	metrics mssqlcdc.WindowMetrics
 	waited  int64 // the session's waits before the read
-	pending *Part // the part that waits to be told whether it is the last
-	parts   int
+	parts   withheld
 }
 
 func (c *Client) newChunkReading(request ChunkRequest) (*chunkReading, error) {
@@ -102,37 +101,20 @@ func (c *Client) newChunkReading(request ChunkRequest) (*chunkReading, error) {
 	return r, nil
 }
 
-// run reads the chunk in one session and yields its parts. A connection that turns out to be dead before the first row is
-// replaced.
+// run reads the chunk in one session and yields its parts.
 func (r *chunkReading) run(ctx context.Context, yield func(Part, error) bool) error {
-	var final error
-	err := r.client.retry.do(ctx, func(attempt int) error {
-		if attempt > 0 {
-			r.client.forgetIdle()
-		}
-		started := false
-		err := r.client.hold(ctx, func(ctx context.Context, conn *sql.Conn) error {
-			expressions, err := r.prepare(ctx, conn)
-			if err != nil {
-				return err
-			}
-			started = true
-			settings := tableSettings{isolation: r.request.Isolation, lockTimeout: r.request.LockTimeout}
-			err = r.client.under(ctx, conn, settings, func() error { return r.read(ctx, conn, expressions, yield) })
-			if err != nil {
-				return err
-			}
-			return r.addWaits(ctx, conn)
-		})
-		if started {
-			final = err
-			return nil
-		}
+	var expressions []string
+	err := r.client.inSession(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
+		expressions, err = r.prepare(ctx, conn)
 		return err
+	}, func(ctx context.Context, conn *sql.Conn) error {
+		settings := tableSettings{isolation: r.request.Isolation, lockTimeout: r.request.LockTimeout}
+		err := r.client.under(ctx, conn, settings, func() error { return r.read(ctx, conn, expressions, yield) })
+		if err != nil {
+			return err
+		}
+		return r.addWaits(ctx, conn)
 	})
-	if err == nil {
-		err = final
-	}
 	if err != nil {
 		return err
 	}
@@ -211,34 +193,16 @@ func chunkStatement(table string, expressions []string, key []keyColumn, piece s
 	return text + "\nORDER BY " + order + "\nOPTION (FAST 1000)"
 }
 
-// accept takes the next rows. The part before them is not the last, so it is yielded; they wait.
+// accept takes the next rows.
 func (r *chunkReading) accept(batch fetch.Batch, yield func(Part, error) bool) error {
-	if err := r.release(yield); err != nil {
-		return err
-	}
 	r.metrics.ReadBytes += batch.Bytes
-	r.pending = r.part(r.stamped.record(batch.Record))
-	return nil
+	return r.parts.put(Part{Record: r.stamped.record(batch.Record), Window: r.window()}, yield)
 }
 
-func (r *chunkReading) part(record arrow.RecordBatch) *Part {
+// window is that of every part: empty, at the stamp.
+func (r *chunkReading) window() mssqlcdc.Window {
 	stamp := r.request.Stamp
-	part := &Part{Record: record, Window: mssqlcdc.Window{Start: stamp.LSN, End: stamp.LSN, EndTime: stamp.Time}, Index: r.parts}
-	r.parts++
-	return part
-}
-
-// release yields the part that waits.
-func (r *chunkReading) release(yield func(Part, error) bool) error {
-	if r.pending == nil {
-		return nil
-	}
-	part := *r.pending
-	r.pending = nil
-	if !yield(part, nil) {
-		return errStopped
-	}
-	return nil
+	return mssqlcdc.Window{Start: stamp.LSN, End: stamp.LSN, EndTime: stamp.Time}
 }
 
 // addWaits asks for the session's waits since it was asked first.
@@ -246,23 +210,16 @@ func (r *chunkReading) addWaits(ctx context.Context, conn *sql.Conn) error {
 	if !r.client.waits {
 		return nil
 	}
-	return r.client.within(ctx, conn, func(ctx context.Context) error {
-		row, err := one(ctx, conn, "SELECT "+waitColumn+" AS waits")
-		if err != nil {
-			return err
-		}
-		waits, _ := row.number("waits")
-		waits = max(waits-r.waited, 0)
-		r.metrics.NetworkWait = &waits
-		return nil
-	})
+	waits, err := r.client.ownWaits(ctx, conn)
+	if err == nil {
+		r.metrics.NetworkWait = new(max(waits-r.waited, 0))
+	}
+	return err
 }
 
 // finish yields the last part, with the metrics.
 func (r *chunkReading) finish(yield func(Part, error) bool) error {
-	if r.pending == nil {
-		r.pending = r.part(emptyRecord(r.stamped.schema))
-	}
-	r.pending.Last, r.pending.Metrics, r.pending.Warnings = true, r.metrics, r.client.notices.take()
-	return r.release(yield)
+	last := r.parts.last(r.stamped.schema)
+	last.Window, last.Last, last.Metrics, last.Warnings = r.window(), true, r.metrics, r.client.notices.take()
+	return r.parts.release(yield)
 }

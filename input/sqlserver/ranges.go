@@ -78,14 +78,14 @@ func (r *reading) helper(ctx context.Context, t *tiler) error {
 	defer stop()
 	err := r.client.hold(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		connected.Store(true)
-		before, err := r.ownWaits(ctx, conn)
+		before, err := r.client.ownWaits(ctx, conn)
 		if err != nil {
 			return err
 		}
 		if err := t.work(ctx, conn); err != nil {
 			return err
 		}
-		after, err := r.ownWaits(ctx, conn)
+		after, err := r.client.ownWaits(ctx, conn)
 		if err == nil {
 			t.addWait(after - before)
 		}
@@ -100,12 +100,13 @@ func (r *reading) helper(ctx context.Context, t *tiler) error {
 // errSubrange marks the failure of a sub-range that was claimed, without which the window has a hole.
 var errSubrange = errors.New("a sub-range was not read")
 
-func (r *reading) ownWaits(ctx context.Context, conn *sql.Conn) (int64, error) {
-	if !r.client.waits {
+// ownWaits asks for the session's waits for the network so far; 0 where it may not see them.
+func (c *Client) ownWaits(ctx context.Context, conn *sql.Conn) (int64, error) {
+	if !c.waits {
 		return 0, nil
 	}
 	var waits int64
-	err := r.client.within(ctx, conn, func(ctx context.Context) error {
+	err := c.within(ctx, conn, func(ctx context.Context) error {
 		row, err := one(ctx, conn, "SELECT "+waitColumn+" AS waits")
 		waits, _ = row.number("waits")
 		return err

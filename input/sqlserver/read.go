@@ -47,8 +47,7 @@ type reading struct {
 	tracker  *tracker
 	metrics  mssqlcdc.WindowMetrics
 	pace     *pace
-	pending  *Part // the part that waits to be told whether it is the last
-	parts    int
+	parts    withheld
 	cut      bool // a limit ended the window before its planned end
 	warnings []string
 }
@@ -142,11 +141,9 @@ func (r *reading) accept(batch fetch.Batch, yield func(Part, error) bool) error 
 	}
 	r.cut = cut
 	if record.NumRows() > 0 {
-		if err := r.release(yield); err != nil {
+		if err := r.parts.put(Part{Record: record, Window: r.request.Plan.Window}, yield); err != nil {
 			return err
 		}
-		r.pending = &Part{Record: record, Window: r.request.Plan.Window, Index: r.parts}
-		r.parts++
 	}
 	if cut {
 		return errCut
@@ -154,13 +151,38 @@ func (r *reading) accept(batch fetch.Batch, yield func(Part, error) bool) error 
 	return nil
 }
 
+// withheld is the part that waits to be told whether it is the last.
+type withheld struct {
+	part  *Part
+	count int
+}
+
+// put numbers a part and keeps it. The one before it is not the last, so it is yielded.
+func (w *withheld) put(part Part, yield func(Part, error) bool) error {
+	if err := w.release(yield); err != nil {
+		return err
+	}
+	part.Index = w.count
+	w.count++
+	w.part = &part
+	return nil
+}
+
+// last is the part that waits, or one without rows where there was none.
+func (w *withheld) last(schema *arrow.Schema) *Part {
+	if w.part == nil {
+		w.part = &Part{Record: emptyRecord(schema), Index: w.count}
+	}
+	return w.part
+}
+
 // release yields the part that waits.
-func (r *reading) release(yield func(Part, error) bool) error {
-	if r.pending == nil {
+func (w *withheld) release(yield func(Part, error) bool) error {
+	if w.part == nil {
 		return nil
 	}
-	part := *r.pending
-	r.pending = nil
+	part := *w.part
+	w.part = nil
 	if !yield(part, nil) {
 		return errStopped
 	}
@@ -179,13 +201,11 @@ func (r *reading) finish(ctx context.Context, yield func(Part, error) bool) erro
 	if !window.EndTime.IsZero() {
 		r.client.Remember(window.End, window.EndTime)
 	}
-	if r.pending == nil {
-		r.pending = &Part{Record: emptyRecord(r.schema), Index: r.parts}
-	}
 	r.metrics.Commits, r.metrics.ReadBytes = r.tracker.commits, r.tracker.bytes
-	r.pending.Window, r.pending.Last, r.pending.Metrics = window, true, r.metrics
-	r.pending.Warnings = append(r.warnings, r.client.notices.take()...)
-	return r.release(yield)
+	last := r.parts.last(r.schema)
+	last.Window, last.Last, last.Metrics = window, true, r.metrics
+	last.Warnings = append(r.warnings, r.client.notices.take()...)
+	return r.parts.release(yield)
 }
 
 // Idle makes the one part without rows of a window that [Client.Moved] ruled out, from what it found. The window's

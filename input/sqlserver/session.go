@@ -18,29 +18,21 @@ SELECT @low AS lsn, (SELECT TOP (1) tran_end_time FROM cdc.lsn_time_mapping WHER
 	guardWaits = ", " + waitColumn + " AS waits"
 )
 
-// session reads a window in one session: the low watermark is compared before and after, and the session's own waits are
-// measured. A connection that turns out to be dead before the first row is replaced.
-func (r *reading) session(ctx context.Context, read func(context.Context, *sql.Conn) error) error {
+// inSession reads in one session: begin asks what the read needs, then read hands out rows. A connection that turns out to
+// be dead before begin has ended is replaced; after that rows may be out.
+func (c *Client) inSession(ctx context.Context, begin, read func(context.Context, *sql.Conn) error) error {
 	var final error
-	err := r.client.retry.do(ctx, func(attempt int) error {
+	err := c.retry.do(ctx, func(attempt int) error {
 		if attempt > 0 {
-			r.client.forgetIdle()
+			c.forgetIdle()
 		}
 		started := false
-		err := r.client.hold(ctx, func(ctx context.Context, conn *sql.Conn) error {
-			waited, err := r.guard(ctx, conn, false)
-			if err != nil {
+		err := c.hold(ctx, func(ctx context.Context, conn *sql.Conn) error {
+			if err := begin(ctx, conn); err != nil {
 				return err
 			}
 			started = true
-			if err := read(ctx, conn); err != nil {
-				return err
-			}
-			after, err := r.guard(ctx, conn, true)
-			if err == nil && r.client.waits {
-				r.addWait(after - waited)
-			}
-			return err
+			return read(ctx, conn)
 		})
 		if started {
 			final = err
@@ -52,6 +44,25 @@ func (r *reading) session(ctx context.Context, read func(context.Context, *sql.C
 		return err
 	}
 	return final
+}
+
+// session reads a window in one session: the low watermark is compared before and after, and the session's own waits are
+// measured.
+func (r *reading) session(ctx context.Context, read func(context.Context, *sql.Conn) error) error {
+	var waited int64
+	return r.client.inSession(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
+		waited, err = r.guard(ctx, conn, false)
+		return err
+	}, func(ctx context.Context, conn *sql.Conn) error {
+		if err := read(ctx, conn); err != nil {
+			return err
+		}
+		after, err := r.guard(ctx, conn, true)
+		if err == nil && r.client.waits {
+			r.addWait(after - waited)
+		}
+		return err
+	})
 }
 
 // guard asks for the low watermark and compares it. It returns the session's waits for the network so far.

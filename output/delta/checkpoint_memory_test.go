@@ -1,51 +1,16 @@
 package delta_test
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/file"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/storetest"
 )
-
-// sampling is a store that looks at the heap while something is written.
-type sampling struct {
-	store.Store
-	peak uint64
-}
-
-func (s *sampling) Create(ctx context.Context, path string) (store.Writer, error) {
-	w, err := s.Store.Create(ctx, path)
-	return &samplingWriter{Writer: w, s: s}, err
-}
-
-type samplingWriter struct {
-	store.Writer
-	s       *sampling
-	written int
-}
-
-func (w *samplingWriter) Write(p []byte) (int, error) {
-	if w.written += len(p); w.written >= 512<<10 {
-		w.written = 0
-		w.s.peak = max(w.s.peak, liveHeap())
-	}
-	return w.Writer.Write(p)
-}
-
-func liveHeap() uint64 {
-	runtime.GC()
-	runtime.GC() // pools are emptied by the second
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
 
 // What a checkpoint takes does not depend on the size of the table: the one before
 // goes through it as a stream. Not parallel: it looks at the heap of the process.
@@ -55,7 +20,7 @@ func TestCheckpointMemoryStaysSmall(t *testing.T) {
 	}
 	files, err := file.New(t.TempDir())
 	require.NoError(t, err)
-	st := &sampling{Store: files}
+	st := &storetest.HeapSampler{Store: files}
 	table, err := delta.Create(t.Context(), st, delta.Spec{Schema: columns(t, "a", "b string")}, delta.Options{CheckpointInterval: -1})
 	require.NoError(t, err)
 	defer table.Close(t.Context())
@@ -75,12 +40,12 @@ func TestCheckpointMemoryStaysSmall(t *testing.T) {
 			commit(t, table, realistic(n+step+i))
 		}
 		n += step
-		st.peak = 0
-		before := liveHeap()
+		st.Peak = 0
+		before := storetest.LiveHeap()
 		require.NoError(t, table.Checkpoint(t.Context()))
-		taken := float64(st.peak-min(st.peak, before)) / 1e6
+		taken := float64(st.Peak-min(st.Peak, before)) / 1e6
 		t.Logf("%d files: %.1f MB", table.Snapshot().NumFiles(), taken)
-		require.NotZero(t, st.peak)
+		require.NotZero(t, st.Peak)
 		require.Less(t, taken, 60.0)
 	}
 }

@@ -36,10 +36,11 @@ type Table struct {
 type Options struct {
 	Now    func() time.Time // default time.Now
 	Engine string           // program and version for the table's history
+	Upkeep maintain.Auto    // keeps the table in shape after commits
 }
 
 func (o Options) delta() delta.Options {
-	return delta.Options{Now: o.Now, Engine: o.Engine, Upkeep: maintain.Auto{}.Upkeep}
+	return delta.Options{Now: o.Now, Engine: o.Engine, Upkeep: o.Upkeep.Upkeep}
 }
 
 // properties keep a table small whose only file per target is replaced with every

@@ -1,9 +1,7 @@
 package maintain_test
 
 import (
-	"context"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -15,9 +13,9 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/data"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/maintain"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/file"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/mem"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/storetest"
 )
 
 // wide appends files of rows of 8 columns, one commit each.
@@ -77,39 +75,6 @@ func BenchmarkOptimize(b *testing.B) {
 	b.ReportMetric(float64(files*rows)*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 }
 
-// sampling is a store that looks at the heap while data files are written.
-type sampling struct {
-	store.Store
-	peak uint64
-}
-
-func (s *sampling) Create(ctx context.Context, path string) (store.Writer, error) {
-	w, err := s.Store.Create(ctx, path)
-	return &samplingWriter{Writer: w, s: s}, err
-}
-
-type samplingWriter struct {
-	store.Writer
-	s       *sampling
-	written int
-}
-
-func (w *samplingWriter) Write(p []byte) (int, error) {
-	if w.written += len(p); w.written >= 512<<10 {
-		w.written = 0
-		w.s.peak = max(w.s.peak, liveHeap())
-	}
-	return w.Writer.Write(p)
-}
-
-func liveHeap() uint64 {
-	runtime.GC()
-	runtime.GC() // pools are emptied by the second
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
 // What packing takes does not depend on how much is packed. Not parallel: it looks at
 // the heap of the process.
 func TestOptimizeMemoryStaysSmall(t *testing.T) {
@@ -119,17 +84,17 @@ func TestOptimizeMemoryStaysSmall(t *testing.T) {
 	for _, count := range []int{10, 40} {
 		files, err := file.New(t.TempDir())
 		require.NoError(t, err)
-		st := &sampling{Store: files}
+		st := &storetest.HeapSampler{Store: files}
 		table, err := delta.Create(t.Context(), st, delta.Spec{Schema: wideColumns()}, delta.Options{CheckpointInterval: -1})
 		require.NoError(t, err)
 		wide(t, table, count, 50_000)
-		st.peak = 0
-		before := liveHeap()
+		st.Peak = 0
+		before := storetest.LiveHeap()
 		result, err := maintain.Optimize(t.Context(), table, maintain.OptimizeOptions{})
 		require.NoError(t, err)
 		require.EqualValues(t, count, result.FilesRemoved)
-		require.NotZero(t, st.peak)
-		taken := float64(st.peak-min(st.peak, before)) / 1e6
+		require.NotZero(t, st.Peak)
+		taken := float64(st.Peak-min(st.Peak, before)) / 1e6
 		t.Logf("%d rows, %.0f MB: %.1f MB of memory", count*50_000, float64(result.BytesRemoved)/1e6, taken)
 		require.Less(t, taken, 60.0)
 		require.NoError(t, table.Close(t.Context()))
