@@ -379,7 +379,8 @@ func (a *attempt) unsettled(version int64, err error) error {
 }
 
 // own looks into a FencedError: the other writer may have been ourselves, with
-// an attempt that landed late.
+// an attempt that landed late. While that cannot be found out the error is the
+// store's: committing again asks anew.
 func (a *attempt) own(ctx context.Context, err error) error {
 	var fenced *FencedError
 	if !errors.As(err, &fenced) {
@@ -391,7 +392,7 @@ func (a *attempt) own(ctx context.Context, err error) error {
 		}
 		landed, settleErr := a.t.settle(ctx, id, u)
 		if settleErr != nil {
-			return errors.Join(err, settleErr)
+			return fmt.Errorf("finding out whether an earlier attempt has taken application id %q: %w", fenced.AppID, settleErr)
 		}
 		if landed {
 			fenced.Own, fenced.Version, fenced.TxnID = true, u.version, id

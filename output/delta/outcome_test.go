@@ -207,6 +207,51 @@ func TestLateLanding(t *testing.T) {
 	}
 }
 
+// While nobody can see whose commit has taken the application id, it is not
+// called another writer's: a caller stops over that for good.
+func TestLateLandingThatCannotBeSeenAtOnce(t *testing.T) {
+	t.Parallel()
+	st := mem.New()
+	commit(t, create(t, st, delta.Options{}), adding("f0"))
+	faults := make(chan fault.Fault, 2)
+	gets := make(chan fault.Fault, 2)
+	broken := fault.Wrap(st, func(c fault.Call) fault.Fault {
+		from := faults
+		switch {
+		case c.Op == fault.Get && strings.HasSuffix(c.Path, "2.json"):
+			from = gets
+		case c.Op != fault.PutIfAbsent:
+			return fault.Fault{}
+		}
+		select {
+		case f := <-from:
+			return f
+		default:
+			return fault.Fault{}
+		}
+	})
+	table := open(t, broken, quick())
+	ctx, cancel := context.WithCancel(t.Context())
+	faults <- fault.Fault{Before: errBroken, Late: true}
+	gets <- fault.Fault{Run: func(context.Context) { cancel() }}
+	_, err := table.Commit(ctx, fenced(1, "f1"))
+	require.ErrorIs(t, err, delta.ErrUnknownOutcome)
+
+	require.NoError(t, broken.Land(t.Context()))
+	// The commit that is in the way is read, and then not found again.
+	gets <- fault.Fault{}
+	gets <- fault.Fault{Before: errBroken}
+	_, err = table.Commit(t.Context(), fenced(1, "f1 again"))
+	require.ErrorIs(t, err, errBroken)
+	require.NotErrorIs(t, err, delta.ErrFenced)
+
+	_, err = table.Commit(t.Context(), fenced(1, "f1 again"))
+	var lost *delta.FencedError
+	require.ErrorAs(t, err, &lost)
+	require.True(t, lost.Own, "%v", err)
+	require.Equal(t, []string{"f0", "f1"}, freshFiles(t, st))
+}
+
 // Two handles on one table, the first of which holds an old snapshot.
 func TestFencing(t *testing.T) {
 	t.Parallel()
