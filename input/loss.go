@@ -32,7 +32,9 @@ func (s *scheduler) tableFailed(ctx context.Context, t *table, err error) error 
 		}
 		if !errors.Is(recovery, errLossStands) {
 			err, class = errors.Join(err, recovery), sqlserver.Classify(recovery)
-		} else if s.config.onDataLoss == lossFail && !loss.Restored {
+		} else if s.config.onDataLoss != lossFail {
+			err = fmt.Errorf("%w; %w", err, recovery)
+		} else if !loss.Restored {
 			err = lossHint(err)
 		}
 	}
