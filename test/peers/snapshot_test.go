@@ -27,7 +27,7 @@ func (p *pipeline) current(t testing.TB, name string, columns ...string) []strin
 	t.Helper()
 	type change struct {
 		snapshot, lsn, seqval, key, line string
-		command, operation     int64
+		command, operation               int64
 	}
 	table := p.open(t, "lake", name)
 	require.NotNil(t, table)
