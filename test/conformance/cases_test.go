@@ -47,7 +47,7 @@ func TestFactsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/conformance.md")
 	require.NoError(t, err)
 	var listed, want []string
-	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z-]+\d*) \| ([^|]+) \|`).FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z-]+) \| ([^|]+) \|`).FindAllStringSubmatch(string(page), -1)[1:] { // after the heads
 		listed = append(listed, row[1]+": "+strings.TrimSpace(row[2]))
 	}
 	for _, f := range facts() {
