@@ -112,8 +112,9 @@ func (t *tracker) advance(p *pending) {
 		}
 		return
 	}
-	t.state.LSN = p.window.End
-	t.state.CommitTime = p.window.EndTime
+	if p.window.Start != p.window.End { // otherwise its time may be that of a commit before
+		t.state.LSN, t.state.CommitTime = p.window.End, p.window.EndTime
+	}
 	if p.rows > 0 {
 		t.state.DataLSN = p.window.End
 	}

@@ -30,6 +30,7 @@ func caseIDs() []string {
 		{"A", "01 04 05 06 07"},
 		{"M", "01 02 04 05 07 08"},
 		{"W", "01 02 03 04 05 06 07 08 09 10 11 12 13 14 15"},
+		{"P", "01 02"},
 	} {
 		for number := range strings.FieldsSeq(kind.numbers) {
 			all = append(all, kind.letter+"-"+number)
