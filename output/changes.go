@@ -24,7 +24,8 @@ func (o *deltaOutput) openTable(ctx context.Context, id tableID) (*entry, error)
 	}
 	table := target.Spec{
 		Name: id.path, Comment: o.cfg.tableComment, ColumnComments: o.cfg.columnComments, Properties: o.cfg.properties,
-		PartitionBy: o.cfg.partitionBy, Fixed: !o.cfg.evolve, Writer: o.cfg.writer, Delta: o.deltaOptions(id.path),
+		PartitionBy: o.cfg.partitionBy, Fixed: !o.cfg.evolve, OnTypeChange: o.cfg.onTypeChange, ColumnMapping: o.cfg.columnMapping,
+		Writer: o.cfg.writer, Delta: o.deltaOptions(id.path),
 	}
 	table.Upkeep = storage.Upkeep(o.log, id.path)
 	if !id.changes {
@@ -94,6 +95,7 @@ func (o *deltaOutput) writeRecord(ctx context.Context, j job) error {
 	if len(done.Columns) > 0 {
 		o.log.With("table", label, "columns", strings.Join(done.Columns, ", ")).Info("Added columns to the table")
 	}
+	o.tellTypes(label, done.Types)
 	if !env.Last {
 		return nil
 	}
@@ -101,6 +103,13 @@ func (o *deltaOutput) writeRecord(ctx context.Context, j job) error {
 		return err
 	}
 	return o.runAfterCommit(ctx, j.messages)
+}
+
+// tellTypes logs changes of types, which readers of the table have to know of.
+func (o *deltaOutput) tellTypes(label string, changes []target.TypeChange) {
+	for _, c := range changes {
+		o.log.With("table", label, "column", c.Column).Warnf("Changed the table: %s", c)
+	}
 }
 
 // decideFor decides about errors of a part. A window of one part that lost its

@@ -15,6 +15,7 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/rows"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/storage"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/target"
 )
 
 // config is the parsed config.
@@ -34,6 +35,8 @@ type config struct {
 	atLeastOnce    bool
 	adopt          bronze.Adoption // without Find
 	evolve         bool
+	onTypeChange   target.OnTypeChange
+	columnMapping  target.ColumnMapping
 	commitTimeout  time.Duration
 	maxOpenTables  int
 	batching       service.BatchPolicy
@@ -76,6 +79,8 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 		},
 		atLeastOnce:   field(r, conf.FieldString, doFieldDelivery) == deliveryAtLeastOnce,
 		evolve:        field(r, conf.FieldBool, doFieldSchemaEvolution, doFieldEnabled),
+		onTypeChange:  target.OnTypeChange(field(r, conf.FieldString, doFieldOnTypeChange)),
+		columnMapping: target.ColumnMapping(field(r, conf.FieldString, doFieldColumnMapping)),
 		commitTimeout: field(r, conf.FieldDuration, doFieldCommitTimeout),
 		maxOpenTables: field(r, conf.FieldInt, doFieldMaxOpenTables),
 		batching:      field(r, conf.FieldBatchPolicy, doFieldBatching),
@@ -117,6 +122,8 @@ func (c *config) check(maxInFlight int) error {
 		return errors.New("batch_key needs app_id, which names the writer that the keys belong to")
 	case c.adopt.Mode == bronze.AdoptFound && c.factsPath == "":
 		return errors.New("adopt: facts needs facts_path, the facts table of the pipeline that is taken over")
+	case !c.evolve && c.onTypeChange != target.Fail:
+		return fmt.Errorf("on_type_change: %s changes the table, and schema_evolution.enabled is false: allow it, or set on_type_change to fail", c.onTypeChange)
 	case c.factsInterval <= 0:
 		return fmt.Errorf("facts_interval is %s: it must be positive", c.factsInterval)
 	case c.maxOpenTables < 1:
@@ -174,7 +181,8 @@ func parseSchema(conf *service.ParsedConfig) (*schema.Struct, error) {
 		}
 		s.Fields = append(s.Fields, f.WithComment(comment))
 	}
-	if err := s.Validate(); err != nil {
+	// Whether the table takes the names is decided by column_mapping.
+	if err := schema.MapByName.ValidateNames(s); err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
 	return s, nil

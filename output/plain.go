@@ -101,6 +101,7 @@ func (o *deltaOutput) writeKept(ctx context.Context, t *rows.Table, label string
 		return errors.Join(err, staged.Discard(context.WithoutCancel(ctx)))
 	}
 	o.metrics.wroteRows(label, done, time.Since(start))
+	o.tellTypes(label, done.Types)
 	return nil
 }
 

@@ -182,6 +182,9 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		{"an unknown compression", "path: x\nparquet: { compression: gzip }", "gzip"},
 		{"adopting what is no LSN", "path: x\nadopt: yesterday", "want refuse, facts, or an LSN"},
 		{"adopting by facts that are nowhere", "path: x\nadopt: facts", "facts_path"},
+		{"an unknown policy for types", "path: x\non_type_change: guess", "guess"},
+		{"a policy for types that the table must not follow", "path: x\non_type_change: widen\nschema_evolution: { enabled: false }", "schema_evolution.enabled is false"},
+		{"an unknown mapping", "path: x\ncolumn_mapping: id", "id"},
 		{"a key without app_id", "path: x\nbatch_key: '1'", "batch_key needs app_id"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -201,7 +204,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 	for _, config := range []string{
 		"path: ''", "path: x\nbatching: { count: 10 }", "path: x\nbatching: { check: 'true' }", "path: x\nbatching: { byte_size: 1, period: 1s }", "path: x\nmax_in_flight: 3",
 		"path: x\nadopt: maybe", "path: x\nadopt: facts", "path: x\nbatch_key: '1'", "path: x\nfacts_interval: 0s", "path: x\nmax_open_tables: 0", "path: x\ncommit_timeout: 0s",
-		"path: x\nparquet: { row_group_rows: 0 }", "path: x\npartition_by: [ year(a) ]", "path: x\nschema: [ { name: a, type: number } ]",
+		"path: x\nparquet: { row_group_rows: 0 }", "path: x\non_type_change: new_column\nschema_evolution: { enabled: false }", "path: x\npartition_by: [ year(a) ]", "path: x\nschema: [ { name: a, type: number } ]",
 		"path: x\nschema: [ { name: a, type: long }, { name: A, type: long } ]", "path: x\npath: ${! nosuch(",
 	} {
 		require.Error(t, compile(env, config), config)

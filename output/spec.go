@@ -4,6 +4,7 @@ import (
 	"github.com/redpanda-data/benthos/v4/public/service"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/storage"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/target"
 )
 
 // The fields. Where Redpanda Connect's iceberg output has the same thing, it has
@@ -25,6 +26,8 @@ const (
 	doFieldComment           = "comment"
 	doFieldSchemaEvolution   = "schema_evolution"
 	doFieldEnabled           = "enabled"
+	doFieldOnTypeChange      = "on_type_change"
+	doFieldColumnMapping     = "column_mapping"
 	doFieldPartitionBy       = "partition_by"
 	doFieldTableComment      = "table_comment"
 	doFieldColumnComments    = "column_comments"
@@ -66,6 +69,7 @@ func spec() *service.ConfigSpec {
 		LintRule(lintTogether).
 		Example("One table with facts and a verdict", "Changes of one table, the facts beside it, and the time up to which the table is complete.", exampleOne).
 		Example("Many tables", "One output routes every table of the input to a folder of its own. They share the facts table and the verdicts.", exampleMany).
+		Example("Columns that change their type", "A column that outgrows its type is widened in the table; the facts say when. Readers must know type widening then: Spark 4 and DuckDB do, for delta-rs and Polars take `new_column`.", exampleTypes).
 		Example("Rows of another input", "Any JSON becomes a table. The schema is inferred, and new columns are added as they come.", exampleRows).
 		Example("Rows exactly once", "With a number that rises from batch to batch, a batch that is sent again is recognised.", exampleKeyed)
 }
@@ -135,9 +139,24 @@ func rowFields() []*service.ConfigField {
 			Default([]any{}),
 		service.NewObjectField(doFieldSchemaEvolution,
 			service.NewBoolField(doFieldEnabled).
-				Description("Whether columns that the table does not have are added to it, at the end and nullable. If not, rows with such columns are refused. A column never changes its type: that is refused with both types named.").
+				Description("Whether columns that the table does not have are added to it, at the end and nullable. If not, rows with such columns are refused.").
 				Default(true),
 		).Description("What happens when rows bring other columns than the table has."),
+		service.NewStringAnnotatedEnumField(doFieldOnTypeChange, map[string]string{
+			string(target.Fail):      "The run ends with an error that names the column, both types and what can be done.",
+			string(target.Widen):     "The table's column takes the wider type where Delta can do that without writing files anew: `byte` to `short` to `integer` to `long`, those but `long` to `double`, `float` to `double`, whole numbers to a `decimal` with room for them, a `decimal` to one with as many digits or more on both sides of the point, `date` to `timestamp_ntz`. The table then has the feature `typeWidening`: Spark 4 and DuckDB read it, delta-rs and Polars do not. Any other change ends the run.",
+			string(target.NewColumn): "The values go to a new column with the name of the old one, two underscores and the type, such as `amount__decimal_18_2` or `note__string` (and a number if there is such a column), and the old one is NULL from then on. The new column's metadata say where its values come from (`rpconnect.source_column`), so that every later run goes on like that. If the type changes again, the values go to the newest of these columns that takes them.",
+		}).
+			Description("What happens when a column's type has changed such that the table's column does not take its values. Values that do fit, such as those of an `integer` in a `long`, are converted and change nothing. Each change is an event `schema_change` in the facts. It applies to record batches and to rows with a declared `schema`; rows with an inferred one are stored in the types that the table has.").
+			Default(string(target.Fail)),
+		service.NewStringAnnotatedEnumField(doFieldColumnMapping, map[string]string{
+			string(target.MapAuto):   "A new table has column mapping if one of its columns needs it. A table that exists is not changed: a new column with such a name is refused.",
+			string(target.MapNone):   "Such names are refused.",
+			string(target.MapByName): "Every new table has column mapping, and a table that exists gets it with the first column that needs it.",
+		}).
+			Description("Delta allows a space and any of `,;{}()=`, tab and line feed in the name of a column only in tables with column mapping (`delta.columnMapping.mode` is `name`), whose files have other names inside. Spark and delta-rs read these; Polars does not, pyarrow readers of delta-rs see NULL only, and DuckDB sees NULL in their partition columns. Tables that have it keep it.").
+			Default(string(target.MapAuto)).
+			Advanced(),
 	}
 }
 
@@ -213,6 +232,7 @@ const (
   if this.batching.check.or("") != "" && this.batching.period.or("") == "" { "batching.check without batching.period never writes the last messages of an input that ends: set a period" },
   if this.batching.byte_size.or(0) > 0 { "batching.byte_size writes every message as JSON only to weigh it: use batching.count and batching.period" },
   if this.exists("batch_key") && this.app_id.or("") == "" { "batch_key needs app_id, which names the writer that the keys belong to" },
+  if this.on_type_change.or("fail") != "fail" && !this.schema_evolution.enabled.or(true) { "on_type_change changes the table, and schema_evolution.enabled is false: allow it, or set on_type_change to fail" },
   if this.adopt.or("") == "facts" && this.facts_path.or("") == "" { "adopt: facts needs facts_path, the facts table of the pipeline that is taken over" },
 ]`
 )

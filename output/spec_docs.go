@@ -11,7 +11,7 @@ A window of changes is one commit of the table, however large. The commit carrie
 
 The input moves its resume position only after the commit. What happens in between, in this order: the data files, the commit of the table, the facts of events, ` + "`after_commit`" + `, and then the acknowledgement.
 
-Errors of the store are retried here, in order, until they pass or the stream stops. What cannot pass (another writer, a column that changed its type, a table that is behind) ends the run with a message that says what to do.
+Errors of the store are retried here, in order, until they pass or the stream stops. What cannot pass (another writer, a column that changed its type (see ` + "`on_type_change`" + `), a table that is behind) ends the run with a message that says what to do.
 
 Ordinary rows are written at least once, or exactly once with ` + "`batch_key`" + `.
 
@@ -29,7 +29,7 @@ With ` + "`facts_path`" + ` each window leaves a row: when it was read and writt
 
 == Schema
 
-The table is made with the first rows. New columns are added at the end, and older rows have NULL there; dropped ones stay and get NULL. A changed type is refused. Column names must not contain spaces or any of ` + "`,;{}()=`" + `.
+The table is made with the first rows. New columns are added at the end, and older rows have NULL there; dropped ones stay and get NULL. A changed type ends the run, unless ` + "`on_type_change`" + ` widens the column or goes on in a new one. A column whose name has a space or any of ` + "`,;{}()=`" + ` needs ` + "`column_mapping`" + `.
 
 == Performance
 
@@ -59,6 +59,15 @@ output:
     app_id: sales-pipeline
     facts_path: /data/lake/facts
     partition_by: [ date(_commit_ts) ]
+`
+
+const exampleTypes = `
+output:
+  delta_lake:
+    path: /data/lake/orders
+    app_id: orders-pipeline
+    facts_path: /data/lake/facts
+    on_type_change: widen
 `
 
 const exampleRows = `

@@ -48,11 +48,41 @@ func (t *Table) marksOf(env mssqlcdc.Envelope) []delta.Txn {
 	if env.Chunk == nil {
 		return marks(t.cfg.AppID, env.Window.End)
 	}
-	own := delta.Txn{AppID: t.cfg.AppID + suffixSnapshot + env.Chunk.Snapshot.String(), Version: env.Chunk.Number}
+	own := []delta.Txn{{AppID: t.cfg.AppID + suffixSnapshot + env.Chunk.Snapshot.String(), Version: env.Chunk.Number}}
+	own = append(own, t.whole(*env.Chunk)...)
 	if t.hasPosition && !t.position.Less(env.Chunk.Snapshot) {
-		return []delta.Txn{own}
+		return own
 	}
-	return append(marks(t.cfg.AppID, env.Chunk.Snapshot), own)
+	return append(marks(t.cfg.AppID, env.Chunk.Snapshot), own...)
+}
+
+// whole are the transactions that say that the table has a snapshot whole, with its last
+// chunk. When its first row was read is kept from its first chunk on.
+func (t *Table) whole(c mssqlcdc.Chunk) []delta.Txn {
+	var at int64
+	if c.Prev >= 0 {
+		at, _ = t.target.Snapshot().AppVersion(t.cfg.AppID + mssqlcdc.TxnSnapshotBegun)
+	} else if !c.StampTime.IsZero() {
+		at = c.StampTime.UnixMicro()
+	}
+	var txns []delta.Txn
+	if c.Prev < 0 {
+		txns = append(txns, delta.Txn{AppID: t.cfg.AppID + mssqlcdc.TxnSnapshotBegun, Version: at})
+	}
+	if !c.Final {
+		return txns
+	}
+	hi, lo := c.Snapshot.Parts()
+	return append(txns,
+		delta.Txn{AppID: t.cfg.AppID + mssqlcdc.TxnSnapshotHi, Version: hi},
+		delta.Txn{AppID: t.cfg.AppID + mssqlcdc.TxnSnapshotLo, Version: lo},
+		delta.Txn{AppID: t.cfg.AppID + mssqlcdc.TxnSnapshotTime, Version: at})
+}
+
+// completes tells whether a snapshot is complete with a chunk, which is committed for
+// that even if it has no rows. No table is made for it.
+func (t *Table) completes(c *mssqlcdc.Chunk) bool {
+	return c != nil && c.Final && t.target.Table() != nil
 }
 
 // reached is the table's position after a commit.

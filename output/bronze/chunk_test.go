@@ -99,11 +99,12 @@ func TestChunksBesideTheStream(t *testing.T) {
 		chunks := int64(1 + rng.IntN(6))
 		want := h.Rows()
 		done := map[int64][]changetest.Row{}
-		writeAll := func(w changetest.Window, upto int) {
+		writeAll := func(w changetest.Window, upto int) (last bronze.Result) {
 			for _, part := range w.Parts[:upto] {
-				_, err := table.Write(t.Context(), part)
+				last, err = table.Write(t.Context(), part)
 				require.NoError(rt, err)
 			}
+			return last
 		}
 		for attempt := int64(1); at.Next < len(h.Commits) || number < chunks; attempt++ {
 			var w changetest.Window
@@ -125,13 +126,13 @@ func TestChunksBesideTheStream(t *testing.T) {
 				require.NoError(rt, err)
 				continue
 			}
-			writeAll(w, len(w.Parts))
+			result := writeAll(w, len(w.Parts))
 			if isChunk && done[number] == nil {
 				done[number] = append([]changetest.Row{}, w.Snapshot...)
 				want = append(want, w.Snapshot...)
 			}
 			if rng.IntN(4) == 0 { // the acknowledgement is lost
-				if isChunk && len(done[number]) == 0 {
+				if isChunk && result.Idle {
 					delete(done, number) // nothing was committed, so what comes next counts
 				}
 				continue

@@ -44,7 +44,13 @@ func (t *Table) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.change = t.change(adds)
+	if p.change, err = t.change(adds); err != nil {
+		var moved *target.LayoutError
+		if errors.As(err, &moved) {
+			return t.lost(ctx, err)
+		}
+		return err
+	}
 	p.change.UserMetadata = text
 	w.prepared = p
 	return nil
@@ -57,13 +63,14 @@ func (t *Table) create(ctx context.Context) error {
 	if t.target.Table() != nil {
 		return nil
 	}
-	if w.schema == nil {
+	if w.fit == nil {
 		return &StagingError{Window: w.env.Window, Err: errors.New("there is no table and no row to make it for")}
 	}
 	properties := sourceProperties(w.env)
 	properties[PropSchemaVersion] = strconv.Itoa(schemaVersion)
+	t.keyProperty(properties)
 	comment := fmt.Sprintf("Changes of %s, one row per change, read by SQL Server change data capture", w.env.Table)
-	if err := t.target.Create(ctx, w.schema, properties, comment); err != nil {
+	if err := t.target.Create(ctx, w.fit, properties, comment); err != nil {
 		return err
 	}
 	s := t.target.Snapshot()
@@ -77,11 +84,16 @@ func (t *Table) create(ctx context.Context) error {
 }
 
 // change is the commit of the window onto the newest snapshot.
-func (t *Table) change(adds []action.Add) delta.Change {
+func (t *Table) change(adds []action.Add) (delta.Change, error) {
 	w, s := t.win, t.target.Snapshot()
-	metadata := t.metadata(s)
-	if metadata != nil && w.schema != nil {
-		w.columns = addedColumns(s, w)
+	// The table may have moved on since the first part, by other writers or by its upkeep.
+	fit, err := t.target.Rebase(s, w.fit)
+	if err != nil {
+		return delta.Change{}, err
+	}
+	metadata := t.metadata(s, fit)
+	if metadata != nil && fit != nil {
+		w.columns = addedColumns(s, fit)
 	}
 	var bytes int64
 	for _, a := range adds {
@@ -104,7 +116,7 @@ func (t *Table) change(adds []action.Add) delta.Change {
 		BlindAppend: true,
 		ReadVersion: s.Version(),
 		Rebase:      t.rebase,
-	}
+	}, nil
 }
 
 // attemptID keeps the identity of an attempt over its repetitions.
@@ -116,7 +128,7 @@ func (t *Table) attemptID() string {
 }
 
 // metadata is what the window changes in the table's metadata, nil for nothing.
-func (t *Table) metadata(s *delta.Snapshot) *action.Metadata {
+func (t *Table) metadata(s *delta.Snapshot, fit *target.Fitted) *action.Metadata {
 	properties := map[string]string{}
 	for property, value := range sourceProperties(t.win.env) {
 		if _, ok := s.Property(property); !ok {
@@ -126,7 +138,8 @@ func (t *Table) metadata(s *delta.Snapshot) *action.Metadata {
 	if have, ok := s.Property(PropSchemaVersion); !ok || olderVersion(have) {
 		properties[PropSchemaVersion] = strconv.Itoa(schemaVersion)
 	}
-	return target.Metadata(s, t.win.schema, properties)
+	t.keyProperty(properties)
+	return target.Metadata(s, fit, properties)
 }
 
 func olderVersion(text string) bool {
@@ -134,9 +147,9 @@ func olderVersion(text string) bool {
 	return err != nil || version < schemaVersion
 }
 
-func addedColumns(s *delta.Snapshot, w *window) []string {
+func addedColumns(s *delta.Snapshot, fit *target.Fitted) []string {
 	var names []string
-	for _, f := range w.schema.Fields {
+	for _, f := range fit.Schema.Fields {
 		if s.Schema().Index(f.Name) < 0 {
 			names = append(names, f.Name)
 		}
@@ -146,16 +159,12 @@ func addedColumns(s *delta.Snapshot, w *window) []string {
 
 // rebase merges the window's columns into what another writer made of the table.
 func (t *Table) rebase(_ context.Context, s *delta.Snapshot) (delta.Change, error) {
-	w := t.win
-	change := w.prepared.change
-	if w.schema != nil {
-		merged, _, err := t.target.Fit(s.Schema(), w.schema)
-		if err != nil {
-			return delta.Change{}, err
-		}
-		w.schema = merged
+	change := t.win.prepared.change
+	fit, err := t.target.Rebase(s, t.win.fit)
+	if err != nil {
+		return delta.Change{}, err
 	}
-	change.Metadata = t.metadata(s)
+	change.Metadata = t.metadata(s, fit)
 	return change, nil
 }
 
@@ -173,7 +182,7 @@ func (t *Table) commit(ctx context.Context) (Result, error) {
 	p.fact.DurationMS = new(now.Sub(w.begun).Milliseconds())
 	result := Result{
 		Mark: mssqlcdc.Committed, Version: done.Version, Took: done.Took,
-		Window: p.fact, Events: p.events, Columns: w.columns,
+		Window: p.fact, Events: p.events, Columns: w.columns, Types: w.types(),
 		Rows: w.tally.rows, Files: int64(len(p.adds)), Bytes: p.change.Metrics["numOutputBytes"], Trimmed: w.trimmed(),
 	}
 	t.position, t.hasPosition = t.reached(w.env), true
@@ -202,7 +211,10 @@ func (t *Table) checkStaged(ctx context.Context) error {
 func (t *Table) failed(ctx context.Context, err error) error {
 	var unknown *delta.UnknownOutcomeError
 	var fenced *delta.FencedError
+	var moved *target.LayoutError
 	switch {
+	case errors.As(err, &moved):
+		return t.lost(ctx, err)
 	case errors.As(err, &unknown):
 		t.win.prepared.unknown = true
 		t.win.prepared.change.ID = unknown.ID

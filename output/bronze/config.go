@@ -90,6 +90,8 @@ type Result struct {
 	Rows, Files, Bytes, Trimmed int64
 	// Columns were added to the table with the commit.
 	Columns []string
+	// Types are the columns whose types changed with the commit.
+	Types []target.TypeChange
 	// Took is the time of the commit itself, without encoding.
 	Took time.Duration
 }

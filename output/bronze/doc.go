@@ -30,6 +30,13 @@
 // that no commit names. Part 0 of a window discards what is staged, so a window
 // that was given up half-way starts anew there.
 //
+// # Columns
+//
+// Captured columns are added to the table as they come. A type that the table's column
+// does not take is dealt with by package target (OnTypeChange), and leaves an event
+// schema_change whose detail is JSON: column, from, to, text and, where there is one,
+// new_column. The metadata columns never change their types.
+//
 // # Use
 //
 // [Open] reads the position. [Table.Write] takes the parts in order, from one

@@ -18,7 +18,7 @@ type piece struct {
 	records  []arrow.RecordBatch
 	instance string
 	chunk    *mssqlcdc.Chunk // of snapshot rows
-	schema   *schema.Struct  // of the table once the window is committed
+	fit      *target.Fitted  // into the table as it is once the window is committed
 }
 
 // encoder writes the pieces of one window to files: at once, or, after start, on a
@@ -30,7 +30,7 @@ type encoder struct {
 	batchID int64
 
 	writer *target.Writer
-	schema *schema.Struct
+	fit    *target.Fitted // of the writer
 	adds   []action.Add
 
 	queue  chan piece
@@ -85,24 +85,27 @@ func (e *encoder) put(ctx context.Context, p piece) error {
 }
 
 func (e *encoder) encode(p piece) error {
-	if e.writer != nil && e.schema != p.schema && !schema.Equal(e.schema, p.schema) {
+	if e.writer != nil && e.fit != p.fit && !schema.Equal(e.fit.Schema, p.fit.Schema) {
 		if err := e.closeFiles(); err != nil {
 			return err
 		}
 	}
 	if e.writer == nil {
-		w, err := e.target.NewWriter(e.ctx, p.schema)
+		w, err := e.target.NewWriter(e.ctx, p.fit)
 		if err != nil {
 			return err
 		}
-		e.writer, e.schema = w, p.schema
+		e.writer, e.fit = w, p.fit
 	}
 	for _, rows := range p.records {
 		record, err := e.convert.convert(rows, p.instance, e.batchID, p.chunk)
 		if err != nil {
 			return &BatchError{Reason: err.Error()}
 		}
-		if err := e.writer.Write(record); err != nil {
+		record = p.fit.Rename(record)
+		err = e.writer.Write(record)
+		record.Release()
+		if err != nil {
 			return fmt.Errorf("writing rows to data files: %w", err)
 		}
 	}

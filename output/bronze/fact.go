@@ -7,6 +7,7 @@ import (
 	"time"
 
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/target"
 )
 
 // facts are the facts row of the window and those of its events. batchID is nil
@@ -41,7 +42,36 @@ func (t *Table) facts(batchID *int64) (*mssqlcdc.Fact, []mssqlcdc.Fact) {
 	for _, event := range env.Events {
 		events = append(events, t.complete(event, batchID))
 	}
+	if batchID != nil {
+		events = append(events, t.typeEvents(batchID)...)
+	}
 	return f, events
+}
+
+// typeEvents are the events of columns whose types changed.
+func (t *Table) typeEvents(batchID *int64) []mssqlcdc.Fact {
+	var events []mssqlcdc.Fact
+	end := t.win.env.Window.End
+	for _, c := range t.win.types() {
+		events = append(events, t.complete(mssqlcdc.Fact{
+			Event: mssqlcdc.EventSchemaChange, MinLSN: end, MaxLSN: end, EndLSN: end,
+			EndCommitTime: known(t.win.env.Window.EndTime), Detail: typeDetail(c),
+		}, batchID))
+	}
+	return events
+}
+
+// typeDetail is the detail of such an event, JSON.
+func typeDetail(c target.TypeChange) string {
+	detail := map[string]string{"column": c.Column, "from": c.From.String(), "to": c.To.String(), "text": c.String()}
+	if c.NewColumn != "" {
+		detail["new_column"] = c.NewColumn
+	}
+	text, err := json.Marshal(detail)
+	if err != nil {
+		return c.String() // strings always have a JSON form
+	}
+	return string(text)
 }
 
 // complete fills in what the input cannot know about an event.

@@ -9,8 +9,8 @@ import (
 
 // The suffixes of the application ids whose transactions hold the position.
 const (
-	suffixHi = "#lsn.hi"
-	suffixLo = "#lsn.lo"
+	suffixHi = mssqlcdc.TxnPositionHi
+	suffixLo = mssqlcdc.TxnPositionLo
 )
 
 // Position is the commit LSN up to which a table holds what the application wrote,

@@ -27,8 +27,8 @@ const (
 	PropMinVersion = "rpconnect.min_version"
 	// PropSourceTable and PropSourceDatabase name the source. Rows of another
 	// one are refused: their LSNs cannot be compared.
-	PropSourceTable    = "rpconnect.source_table"
-	PropSourceDatabase = "rpconnect.source_database"
+	PropSourceTable    = mssqlcdc.PropSourceTable
+	PropSourceDatabase = mssqlcdc.PropSourceDatabase
 
 	// PropForeignMinVersion is the least schema version of mssql-cdc-pyspark
 	// that may write.

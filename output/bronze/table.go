@@ -38,6 +38,7 @@ type Table struct {
 
 	win    *window
 	layout layout
+	steady steady
 }
 
 // layout is the bronze schema of records of one layout.

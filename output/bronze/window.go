@@ -3,12 +3,14 @@ package bronze
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/target"
 )
 
 // window is a window on its way into the table.
@@ -21,7 +23,8 @@ type window struct {
 	tally    tally
 	arrived  int64 // rows that came, before trimming
 	filtered int64
-	schema   *schema.Struct // of the table with the window, nil while no row was kept
+	fit      *target.Fitted // of the table with the window, nil while no row was kept
+	layout   *schema.Struct // of the rows that were fitted last
 	columns  []string       // that the table gains
 
 	prepared *prepared
@@ -36,6 +39,14 @@ func (w *window) same(env mssqlcdc.Envelope) bool {
 // again because what follows has failed.
 func (w *window) ends(env mssqlcdc.Envelope) bool {
 	return env.Last && w.env.Last && w.same(env) && w.env.Window.End == env.Window.End && w.env.Part == env.Part && w.next == env.Part+1
+}
+
+// types are the columns whose types the window changes.
+func (w *window) types() []target.TypeChange {
+	if w.fit == nil {
+		return nil
+	}
+	return w.fit.Changes
 }
 
 // trimmed is how many rows were left out because the table has them.
@@ -55,15 +66,13 @@ func (t *Table) take(ctx context.Context, record arrow.RecordBatch, env mssqlcdc
 	if record.NumRows() == 0 {
 		kept = nil
 	}
-	fit := w.schema
+	fit, layout := w.fit, w.layout
 	if len(kept) > 0 {
 		var err error
-		if fit, err = t.fit(record.Schema()); err != nil {
+		if fit, layout, err = t.fit(record.Schema()); err != nil {
 			return err
 		}
-	}
-	if len(kept) > 0 {
-		if err := w.encoder.put(ctx, piece{records: kept, instance: env.Instance, chunk: env.Chunk, schema: fit}); err != nil {
+		if err := w.encoder.put(ctx, piece{records: kept, instance: env.Instance, chunk: env.Chunk, fit: fit}); err != nil {
 			if w.encoder.failure() == nil {
 				return err // the context ended before the part was taken
 			}
@@ -73,27 +82,55 @@ func (t *Table) take(ctx context.Context, record arrow.RecordBatch, env mssqlcdc
 	for _, rows := range kept {
 		w.tally.add(rows)
 	}
-	w.schema = fit
+	w.fit, w.layout = fit, layout
 	w.env, w.next = env, env.Part+1
 	w.arrived += record.NumRows()
 	w.filtered += env.Filtered
 	return nil
 }
 
-// fit is the schema of the table with the window and rows of one more layout.
-func (t *Table) fit(record *arrow.Schema) (*schema.Struct, error) {
+// fit says how rows of one more layout go into the table with the window.
+func (t *Table) fit(record *arrow.Schema) (*target.Fitted, *schema.Struct, error) {
 	incoming, err := t.bronzeSchema(record)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	merged, changed, err := t.target.Fit(t.win.schema, incoming)
-	if err != nil {
-		return nil, err
+	if t.win.fit != nil && t.win.layout == incoming {
+		return t.win.fit, incoming, nil
 	}
-	if !changed && t.win.schema != nil {
-		return t.win.schema, nil // the encoder sees at a glance that it is the same
+	s := t.target.Snapshot()
+	if t.win.fit == nil && s != nil && t.steady.layout == incoming && t.steady.fit.Steady(s) {
+		return t.steady.fit, incoming, nil
 	}
-	return merged, nil
+	if err := t.checkMetadataColumns(); err != nil {
+		return nil, nil, err
+	}
+	fit, err := t.target.Fit(t.win.fit, incoming)
+	if err == nil && t.win.fit == nil && s != nil && fit.Steady(s) {
+		t.steady = steady{layout: incoming, fit: fit}
+	}
+	return fit, incoming, err
+}
+
+// steady is the last fit that left the table as it is: most windows have the same.
+type steady struct {
+	layout *schema.Struct
+	fit    *target.Fitted
+}
+
+// checkMetadataColumns refuses a table whose metadata columns have other types than ours,
+// whatever on_type_change says: what is in them could not be read back.
+func (t *Table) checkMetadataColumns() error {
+	s := t.target.Snapshot()
+	if s == nil {
+		return nil
+	}
+	for _, c := range slices.Concat(before(), after(t.convert.byDate)) {
+		if f, ok := s.Schema().Field(c.name); ok && f.Type != c.typ {
+			return &target.SchemaConflictError{Table: t.target.Name(), Err: &schema.SchemaError{Column: f.Name, Have: c.typ.String(), Want: f.Type.String()}}
+		}
+	}
+	return nil
 }
 
 // lost gives up the window after an error of its encoder. Whether the part at hand
@@ -114,7 +151,7 @@ func (t *Table) end(ctx context.Context) (Result, error) {
 		return t.commit(ctx)
 	case t.hasChunk(), w.env.Chunk == nil && t.hasPosition && !t.position.Less(w.env.Window.End):
 		return t.skip(ctx)
-	case w.arrived == 0 && w.filtered == 0:
+	case w.arrived == 0 && w.filtered == 0 && !t.completes(w.env.Chunk):
 		result := Result{Mark: mssqlcdc.Committed, Idle: true, Version: -1}
 		result.Window, result.Events = t.facts(nil)
 		return t.handOut(ctx, result)

@@ -18,7 +18,7 @@ func (c *Change) build(base *Snapshot, o Options, nowMillis int64) (action.Commi
 	if c.Protocol != nil {
 		out.Protocol = new(c.Protocol.Clone())
 	}
-	if err := c.buildMetadata(base, &out); err != nil {
+	if err := c.buildMetadata(base, o, &out); err != nil {
 		return action.Commit{}, err
 	}
 	// A change must be allowed by the table as it was and as it will be.
@@ -40,7 +40,11 @@ func (c *Change) build(base *Snapshot, o Options, nowMillis int64) (action.Commi
 	if err := checkWrite(protocol, metadata, c.addsRows(), c.removesRows()); err != nil {
 		return action.Commit{}, err
 	}
-	if err := c.buildFiles(protocol, metadata.PartitionColumns, nowMillis, &out); err != nil {
+	values, err := partitionKeys(metadata)
+	if err != nil {
+		return action.Commit{}, err
+	}
+	if err := c.buildFiles(protocol, values, nowMillis, &out); err != nil {
 		return action.Commit{}, err
 	}
 	c.buildTxns(nowMillis, &out)
@@ -61,12 +65,15 @@ func allowed(p action.Protocol, m action.Metadata) error {
 	if err := canRead(p, m, sc); err != nil {
 		return err
 	}
+	if schema.HasTypeChanges(sc) && !slices.Contains(writerFeatures(p), FeatureTypeWidening) {
+		return &FeatureError{Name: FeatureTypeWidening, Op: "change types in", Why: "the protocol does not list it"}
+	}
 	return canWrite(p, m, sc)
 }
 
 // buildMetadata completes new metadata with what must stay, and brings along the
 // features that it needs.
-func (c *Change) buildMetadata(base *Snapshot, out *action.Commit) error {
+func (c *Change) buildMetadata(base *Snapshot, o Options, out *action.Commit) error {
 	if c.Protocol != nil {
 		if err := checkProtocolChange(*base.state.Protocol, *c.Protocol); err != nil {
 			return err
@@ -97,18 +104,13 @@ func (c *Change) buildMetadata(base *Snapshot, out *action.Commit) error {
 	if m.CreatedTime == nil {
 		m.CreatedTime = have.CreatedTime
 	}
+	sc, err := c.evolve(base, o, &m)
+	if err != nil {
+		return err
+	}
 	out.Metadata = &m
 	if c.Protocol != nil {
 		return nil
-	}
-	sc, err := schema.Parse(m.SchemaString)
-	if err != nil {
-		return &ChangeError{Reason: fmt.Sprintf("the new schema cannot be read: %v", err)}
-	}
-	if !schema.Equal(sc, base.schema) {
-		if err := sc.Validate(); err != nil {
-			return fmt.Errorf("checking the new schema: %w", err)
-		}
 	}
 	features, err := newFeatures(sc, have.Configuration, m.Configuration)
 	if err != nil {
@@ -142,12 +144,12 @@ func sameProtocol(a, b action.Protocol) bool {
 }
 
 // checkAdd reports why a file cannot be one of the table's, or nil.
-func checkAdd(a action.Add, p action.Protocol, partitionColumns []string) error {
-	if len(a.PartitionValues) != len(partitionColumns) {
+func checkAdd(a action.Add, p action.Protocol, partitionKeys []string) error {
+	if len(a.PartitionValues) != len(partitionKeys) {
 		return &ChangeError{Reason: fmt.Sprintf("file %s has values for partition columns %v, the table has %v",
-			a.Path, slices.Sorted(maps.Keys(a.PartitionValues)), partitionColumns)}
+			a.Path, slices.Sorted(maps.Keys(a.PartitionValues)), partitionKeys)}
 	}
-	for _, column := range partitionColumns {
+	for _, column := range partitionKeys {
 		if _, ok := a.PartitionValues[column]; !ok {
 			return &ChangeError{Reason: fmt.Sprintf("file %s has no value for partition column %s", a.Path, column)}
 		}
@@ -159,9 +161,9 @@ func checkAdd(a action.Add, p action.Protocol, partitionColumns []string) error 
 	return nil
 }
 
-func (c *Change) buildFiles(p action.Protocol, partitionColumns []string, nowMillis int64, out *action.Commit) error {
+func (c *Change) buildFiles(p action.Protocol, partitionKeys []string, nowMillis int64, out *action.Commit) error {
 	for _, a := range c.Add {
-		if err := checkAdd(a, p, partitionColumns); err != nil {
+		if err := checkAdd(a, p, partitionKeys); err != nil {
 			return err
 		}
 		if a.ModificationTime == 0 {

@@ -74,6 +74,10 @@ type Change struct {
 	// rows, so that no concurrent append or delete can matter to it.
 	BlindAppend bool
 
+	// Reads says which of the table's rows the change depends on; nil is all of them, or
+	// none if it is a BlindAppend.
+	Reads *Reads
+
 	// ReadVersion is the version of the snapshot the change was computed from.
 	// Every commit after it is checked for conflicts. It is taken as it stands
 	// for any change that is not a plain blind append, also when it is zero.
@@ -85,6 +89,24 @@ type Change struct {
 	// commit to the same Table.
 	Rebase func(ctx context.Context, s *Snapshot) (Change, error)
 }
+
+// Reads is what a change has looked at, so that what other commits did to other rows is no
+// conflict. It holds at both isolation levels, and, unlike without it, against blind appends,
+// too: a file that may hold rows that the change should have seen is a conflict whoever adds
+// it. Files that the change removes need not be named. The functions may be called several
+// times.
+type Reads struct {
+	// Added reports whether it matters that a commit adds a file with rows, judged by the
+	// file's partition values and statistics; nil is that it always does.
+	Added func(action.Add) bool
+	// Removed reports whether it matters that a commit removes a file with its rows; nil is
+	// that it always does.
+	Removed func(action.Remove) bool
+}
+
+func (r *Reads) added(a action.Add) bool { return r == nil || r.Added == nil || r.Added(a) }
+
+func (r *Reads) removed(rm action.Remove) bool { return r == nil || r.Removed == nil || r.Removed(rm) }
 
 // State is how a commit ended.
 type State int

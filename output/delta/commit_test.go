@@ -187,10 +187,9 @@ func TestMetadataChange(t *testing.T) {
 
 	// Properties that would oblige us to what we do not do.
 	for name, value := range map[string]string{
-		"delta.columnMapping.mode":       "name",
+		"delta.columnMapping.mode":       "position",
 		"delta.constraints.positive":     "a > 0",
 		"delta.enableRowTracking":        "true",
-		"delta.enableTypeWidening":       "true",
 		"delta.enableIcebergCompatV2":    "true",
 		"delta.enableInCommitTimestamps": "true",
 		"delta.feature.vacuumProtocol":   "supported",
@@ -199,6 +198,11 @@ func TestMetadataChange(t *testing.T) {
 		m.Configuration[name] = value
 		_, err := table.Commit(t.Context(), delta.Change{Metadata: &m, ReadVersion: 1})
 		var feature *delta.FeatureError
+		if name == "delta.columnMapping.mode" {
+			var change *delta.ChangeError
+			require.ErrorAs(t, err, &change)
+			continue
+		}
 		require.ErrorAs(t, err, &feature, name)
 	}
 }
@@ -267,7 +271,8 @@ func TestCreate(t *testing.T) {
 			"unknown partition":    {Schema: columns(t, "a"), PartitionBy: []string{"z"}},
 			"only partitions":      {Schema: columns(t, "a"), PartitionBy: []string{"a"}},
 			"partition twice":      {Schema: columns(t, "a", "b", "c"), PartitionBy: []string{"a", "a"}},
-			"not honoured feature": {Schema: columns(t, "a"), Properties: map[string]string{"delta.columnMapping.mode": "id"}},
+			"not honoured feature": {Schema: columns(t, "a"), Properties: map[string]string{"delta.enableRowTracking": "true"}},
+			"unknown mapping":      {Schema: columns(t, "a"), Properties: map[string]string{"delta.columnMapping.mode": "position"}},
 		} {
 			st := mem.New()
 			_, err := delta.Create(t.Context(), st, spec, delta.Options{})

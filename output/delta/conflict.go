@@ -26,16 +26,19 @@ func (c *Change) removesRows() bool {
 	return slices.ContainsFunc(c.Remove, func(r action.Remove) bool { return r.DataChange })
 }
 
-// readsRows reports whether concurrent changes of rows matter to the change.
-func (c *Change) readsRows() bool { return !c.BlindAppend && c.changesRows() }
+// readsRows reports whether concurrent changes of rows matter to the change. One that says
+// what it has read depends on that even if it changes nothing: its transactions may stand for
+// a decision.
+func (c *Change) readsRows() bool { return !c.BlindAppend && (c.changesRows() || c.Reads != nil) }
 
 // against says what it means for the change that another commit came first: nil
 // if both can stand, errAlreadyApplied, a FencedError or a ConflictError. The
 // commit is w, which turned the table from before into after.
 //
 // The rules are those of optimistic concurrency in the Delta documentation
-// ("Concurrency control"), for a change that is blind or has read the whole
-// table, and for application transactions stricter: see Change.
+// ("Concurrency control"), for a change that is blind, has read the whole table, or
+// says what it has read; for that and for application transactions stricter: see
+// Reads and Change.
 func (c *Change) against(w action.Commit, before, after *Snapshot) error {
 	if err := c.againstTxns(w, after.Version()); err != nil {
 		return err
@@ -93,7 +96,7 @@ func (c *Change) againstMetadata(w action.Commit, before, after *Snapshot) error
 	switch {
 	case c.Metadata != nil:
 		conflict.Detail = "both change the metadata"
-	case !schema.Equal(before.schema, after.schema):
+	case !schema.Equal(before.schema, after.schema), schema.SamePlaces(before.schema, before.mapping, after.schema, after.mapping) != nil:
 		conflict.Detail = "the schema is another"
 	case !slices.Equal(before.state.Metadata.PartitionColumns, after.state.Metadata.PartitionColumns):
 		conflict.Detail = "the partition columns are others"
@@ -120,16 +123,16 @@ func (c *Change) againstFiles(w action.Commit, before *Snapshot, version int64) 
 		return nil
 	}
 	for _, r := range w.Removes {
-		if r.DataChange {
+		if r.DataChange && c.Reads.removed(r) {
 			return &ConflictError{Kind: ConflictDeleteRead, Version: version, Detail: r.Path}
 		}
 	}
 	blind := w.Info != nil && w.Info.IsBlindAppend != nil && *w.Info.IsBlindAppend
-	if blind && !serializable(before) {
+	if blind && c.Reads == nil && !serializable(before) {
 		return nil // as if it had come after us
 	}
 	for _, a := range w.Adds {
-		if a.DataChange {
+		if a.DataChange && c.Reads.added(a) {
 			return &ConflictError{Kind: ConflictAppend, Version: version, Detail: a.Path}
 		}
 	}
@@ -176,6 +179,9 @@ func (c *Change) check() error {
 			return &ChangeError{Reason: fmt.Sprintf("two transactions of application id %q", t.AppID)}
 		}
 		seen[t.AppID] = true
+	}
+	if c.BlindAppend && c.Reads != nil {
+		return &ChangeError{Reason: "a blind append that says what it has read"}
 	}
 	if c.BlindAppend && len(c.Remove) > 0 {
 		return &ChangeError{Reason: "a blind append that removes files"}

@@ -3,6 +3,8 @@ package delta_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +42,23 @@ func TestConflicts(t *testing.T) {
 			return delta.Change{ReadVersion: s.Version(), Remove: []action.Remove{fileOf(path).Remove(0, true)}}
 		}
 	}
+	// The change depends on the files named; a file that is added matters if its name begins
+	// with "x".
+	depending := func(c delta.Change, removed ...string) delta.Change {
+		c.Reads = &delta.Reads{
+			Added:   func(a action.Add) bool { return strings.HasPrefix(a.Path, "x") },
+			Removed: func(r action.Remove) bool { return slices.Contains(removed, r.Path) },
+		}
+		return c
+	}
+	narrow := func(remove, with string, read ...string) func(*delta.Snapshot) delta.Change {
+		return func(s *delta.Snapshot) delta.Change { return depending(replacing(s, remove, with), read...) }
+	}
+	marking := func(read ...string) func(*delta.Snapshot) delta.Change {
+		return func(s *delta.Snapshot) delta.Change {
+			return depending(delta.Change{ReadVersion: s.Version(), Marks: []delta.Txn{{AppID: "m"}}}, read...)
+		}
+	}
 	replace := func(remove, with string) func(*delta.Snapshot) delta.Change {
 		return func(s *delta.Snapshot) delta.Change { return replacing(s, remove, with) }
 	}
@@ -70,31 +89,43 @@ func TestConflicts(t *testing.T) {
 		want         delta.ConflictKind
 		feature      string
 	}{
-		"append after append":                      {theirs: blind("x"), ours: blind("y"), want: fine},
-		"append after delete":                      {theirs: deleting("f1"), ours: blind("y"), want: fine},
-		"append after overwrite":                   {theirs: replace("f1", "x"), ours: blind("y"), want: fine},
-		"append after new columns":                 {theirs: evolving("c"), ours: blind("y"), want: delta.ConflictMetadata},
-		"append after new property":                {theirs: property("p", "1"), ours: blind("y"), want: fine},
-		"append after new feature we know":         {theirs: protocol("changeDataFeed"), ours: blind("y"), want: fine},
-		"append after append-only":                 {theirs: property("delta.appendOnly", "true"), ours: blind("y"), want: fine},
-		"delete after append-only":                 {theirs: property("delta.appendOnly", "true"), ours: deleting("f1"), feature: "appendOnly"},
-		"merge after append":                       {theirs: blind("x"), ours: replace("f1", "y"), want: fine},
-		"merge after append, serializable":         {theirs: blind("x"), ours: replace("f1", "y"), level: "Serializable", want: delta.ConflictAppend},
-		"merge after append that has read":         {theirs: reading("x"), ours: replace("f1", "y"), want: delta.ConflictAppend},
-		"append that has read after the same":      {theirs: reading("x"), ours: reading("y"), want: delta.ConflictAppend},
-		"append that has read after delete":        {theirs: deleting("f1"), ours: reading("y"), want: delta.ConflictDeleteRead},
-		"merge after merge of the same file":       {theirs: replace("f1", "x"), ours: replace("f1", "y"), want: delta.ConflictDeleteDelete},
-		"merge after merge of another file":        {theirs: replace("f2", "x"), ours: replace("f1", "y"), want: delta.ConflictDeleteRead},
-		"merge after compaction of the same file":  {theirs: moving("f1", "x"), ours: replace("f1", "y"), want: delta.ConflictDeleteDelete},
-		"merge after compaction of another file":   {theirs: moving("f2", "x"), ours: replace("f1", "y"), want: fine},
-		"compaction after append":                  {theirs: blind("x"), ours: moving("f1", "y"), want: fine},
-		"compaction after merge of another file":   {theirs: replace("f2", "x"), ours: moving("f1", "y"), want: fine},
-		"compaction after delete of the same file": {theirs: deleting("f1"), ours: moving("f1", "y"), want: delta.ConflictDeleteDelete},
-		"new columns after append":                 {theirs: blind("x"), ours: evolving("c"), want: fine},
-		"new columns after new columns":            {theirs: evolving("d"), ours: evolving("c"), want: delta.ConflictMetadata},
-		"property after property":                  {theirs: property("p", "1"), ours: property("q", "2"), want: delta.ConflictMetadata},
-		"protocol after protocol":                  {theirs: protocol("changeDataFeed"), ours: protocol("domainMetadata"), want: delta.ConflictProtocol},
-		"new feature that comes with a new column": {theirs: evolving("c timestamp_ntz"), ours: blind("y"), want: delta.ConflictMetadata},
+		"append after append":                                  {theirs: blind("x"), ours: blind("y"), want: fine},
+		"append after delete":                                  {theirs: deleting("f1"), ours: blind("y"), want: fine},
+		"append after overwrite":                               {theirs: replace("f1", "x"), ours: blind("y"), want: fine},
+		"append after new columns":                             {theirs: evolving("c"), ours: blind("y"), want: delta.ConflictMetadata},
+		"append after new property":                            {theirs: property("p", "1"), ours: blind("y"), want: fine},
+		"append after new feature we know":                     {theirs: protocol("changeDataFeed"), ours: blind("y"), want: fine},
+		"append after append-only":                             {theirs: property("delta.appendOnly", "true"), ours: blind("y"), want: fine},
+		"delete after append-only":                             {theirs: property("delta.appendOnly", "true"), ours: deleting("f1"), feature: "appendOnly"},
+		"merge after append":                                   {theirs: blind("x"), ours: replace("f1", "y"), want: fine},
+		"merge after append, serializable":                     {theirs: blind("x"), ours: replace("f1", "y"), level: "Serializable", want: delta.ConflictAppend},
+		"merge after append that has read":                     {theirs: reading("x"), ours: replace("f1", "y"), want: delta.ConflictAppend},
+		"append that has read after the same":                  {theirs: reading("x"), ours: reading("y"), want: delta.ConflictAppend},
+		"append that has read after delete":                    {theirs: deleting("f1"), ours: reading("y"), want: delta.ConflictDeleteRead},
+		"merge after merge of the same file":                   {theirs: replace("f1", "x"), ours: replace("f1", "y"), want: delta.ConflictDeleteDelete},
+		"merge after merge of another file":                    {theirs: replace("f2", "x"), ours: replace("f1", "y"), want: delta.ConflictDeleteRead},
+		"merge after compaction of the same file":              {theirs: moving("f1", "x"), ours: replace("f1", "y"), want: delta.ConflictDeleteDelete},
+		"merge after compaction of another file":               {theirs: moving("f2", "x"), ours: replace("f1", "y"), want: fine},
+		"compaction after append":                              {theirs: blind("x"), ours: moving("f1", "y"), want: fine},
+		"compaction after merge of another file":               {theirs: replace("f2", "x"), ours: moving("f1", "y"), want: fine},
+		"compaction after delete of the same file":             {theirs: deleting("f1"), ours: moving("f1", "y"), want: delta.ConflictDeleteDelete},
+		"new columns after append":                             {theirs: blind("x"), ours: evolving("c"), want: fine},
+		"new columns after new columns":                        {theirs: evolving("d"), ours: evolving("c"), want: delta.ConflictMetadata},
+		"property after property":                              {theirs: property("p", "1"), ours: property("q", "2"), want: delta.ConflictMetadata},
+		"protocol after protocol":                              {theirs: protocol("changeDataFeed"), ours: protocol("domainMetadata"), want: delta.ConflictProtocol},
+		"new feature that comes with a new column":             {theirs: evolving("c timestamp_ntz"), ours: blind("y"), want: delta.ConflictMetadata},
+		"narrow merge after append elsewhere":                  {theirs: blind("z"), ours: narrow("f1", "y"), want: fine},
+		"narrow merge after append elsewhere, serializable":    {theirs: blind("z"), ours: narrow("f1", "y"), level: "Serializable", want: fine},
+		"narrow merge after append that matters":               {theirs: blind("x"), ours: narrow("f1", "y"), want: delta.ConflictAppend},
+		"narrow merge after merge elsewhere":                   {theirs: replace("f2", "z"), ours: narrow("f1", "y"), want: fine},
+		"narrow merge after merge that adds what matters":      {theirs: replace("f2", "x"), ours: narrow("f1", "y"), want: delta.ConflictAppend},
+		"narrow merge after merge of a file it depends on":     {theirs: replace("f2", "z"), ours: narrow("f1", "y", "f2"), want: delta.ConflictDeleteRead},
+		"narrow merge after merge of the same file":            {theirs: replace("f1", "z"), ours: narrow("f1", "y"), want: delta.ConflictDeleteDelete},
+		"narrow merge after compaction of the same file":       {theirs: moving("f1", "z"), ours: narrow("f1", "y"), want: delta.ConflictDeleteDelete},
+		"narrow merge after compaction of a file it only read": {theirs: moving("f2", "x"), ours: narrow("f1", "y", "f2"), want: fine},
+		"decision without rows after append that matters":      {theirs: blind("x"), ours: marking(), want: delta.ConflictAppend},
+		"decision without rows after delete of what it read":   {theirs: deleting("f2"), ours: marking("f2"), want: delta.ConflictDeleteRead},
+		"decision without rows after delete elsewhere":         {theirs: deleting("f1"), ours: marking("f2"), want: fine},
 		"transaction marks only, after a delete": {theirs: deleting("f1"), ours: func(s *delta.Snapshot) delta.Change {
 			return delta.Change{ReadVersion: s.Version(), Marks: []delta.Txn{{AppID: "m"}}}
 		}, want: fine},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/action"
@@ -15,7 +16,9 @@ import (
 
 // Spec describes a table to create.
 type Spec struct {
-	// Schema is the table's schema, partition columns included.
+	// Schema is the table's schema, partition columns included. With the property
+	// delta.columnMapping.mode (name or id) columns may have any names; those that
+	// bring no physical name and id get them.
 	Schema *schema.Struct
 	// PartitionBy are the names of the partition columns; nil for none.
 	PartitionBy []string
@@ -96,17 +99,21 @@ func (spec Spec) commit(o Options) (action.Commit, error) {
 	}
 	protocol := createProtocol(features)
 	now := o.Now().UnixMilli()
+	sc, properties, err := spec.mapped(o)
+	if err != nil {
+		return action.Commit{}, err
+	}
 	metadata := action.Metadata{
 		ID:               o.NewID(),
 		Name:             spec.Name,
 		Description:      spec.Comment,
 		Format:           action.Format{Provider: "parquet"},
-		SchemaString:     spec.Schema.JSON(),
+		SchemaString:     sc.JSON(),
 		PartitionColumns: slices.Clone(spec.PartitionBy),
-		Configuration:    maps.Clone(spec.Properties),
+		Configuration:    properties,
 		CreatedTime:      &now,
 	}
-	if err := canWrite(protocol, metadata, spec.Schema); err != nil {
+	if err := canWrite(protocol, metadata, sc); err != nil {
 		return action.Commit{}, err
 	}
 	info := &action.CommitInfo{
@@ -124,12 +131,30 @@ func (spec Spec) commit(o Options) (action.Commit, error) {
 	return action.Commit{Info: info, Protocol: &protocol, Metadata: &metadata}, nil
 }
 
+// mapped are the schema and the properties of the table: where columns are mapped, those
+// that have no physical name and id yet get them.
+func (spec Spec) mapped(o Options) (*schema.Struct, map[string]string, error) {
+	properties := maps.Clone(spec.Properties)
+	mapping, err := schema.ParseMapping(properties[PropColumnMappingMode])
+	if err != nil {
+		return nil, nil, &ChangeError{Reason: err.Error()}
+	}
+	if !mapping.Maps() {
+		return spec.Schema, properties, spec.Schema.Validate()
+	}
+	sc, last := mapping.Assign(spec.Schema, 0, physicalNames(o))
+	properties[PropColumnMappingMaxID] = strconv.FormatInt(last, 10)
+	return sc, properties, mapping.Validate(sc)
+}
+
+// physicalNames chooses names of new columns, each unlike any other that there was.
+func physicalNames(o Options) func(schema.Field) string {
+	return func(schema.Field) string { return "col-" + o.NewID() }
+}
+
 func (spec Spec) check() error {
 	if spec.Schema == nil {
 		return &ChangeError{Reason: "a table without a schema"}
-	}
-	if err := spec.Schema.Validate(); err != nil {
-		return err
 	}
 	seen := map[string]bool{}
 	for _, column := range spec.PartitionBy {

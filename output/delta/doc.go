@@ -23,6 +23,12 @@
 // ReadOptions.Prune leaves out files by their statistics. Snapshot.Verify compares
 // a version with its checksum file.
 //
+// A schema changes by a Change with new Metadata, which schema.Evolution.Merge makes of the
+// table's and the rows': new columns, wider types (feature typeWidening), relaxed
+// nullability. Whatever old files could not follow is refused. With column mapping, new
+// columns get their physical names and ids here, unless files come along that have them
+// already (schema.Mapping.Assign).
+//
 // The data files are written and read by package data, deletion vectors are read
 // by package dv, files are chosen by package prune, schemas are in package schema,
 // the log's actions in package action, its files in package replay, and the places

@@ -32,7 +32,7 @@ func (t *Table) NewWriter(ctx context.Context, o data.WriterOptions) (*Writer, e
 	if s.readOnly != nil {
 		return nil, fmt.Errorf("writing to table %s: %w", t.st.URL(), s.readOnly)
 	}
-	o.PartitionBy = m.PartitionColumns
+	o.PartitionBy, o.Mapping = m.PartitionColumns, s.mapping
 	if o.Stats.First == 0 && o.Stats.Only == nil {
 		stats, err := data.StatsColumnsOf(m.Configuration)
 		if err != nil {

@@ -73,13 +73,12 @@ func rules() []rule {
 		{name: "allowColumnDefaults", write: refuseActive, active: column("CURRENT_DEFAULT"), why: "column defaults are not applied"},
 		{name: "identityColumns", write: refuseActive, active: column("delta.identity."), why: "identity values are not generated"},
 		{name: FeatureChangeDataFeed}, // honoured in checkWrite
-		{name: FeatureColumnMapping, reader: true, write: refuseActive, active: mapsColumns,
-			why: "files are written without field ids and physical names"},
+		{name: FeatureColumnMapping, reader: true},
 		{name: FeatureDeletionVectors, reader: true}, // applied when reading; files that have one may be removed
 		{name: FeatureTimestampNTZ, reader: true},
 		{name: "timestampWithoutTimezone", reader: true}, // an old spelling of timestampNtz
-		{name: FeatureTypeWidening, reader: true, write: refuseActive, active: widens, why: "types are not changed"},
-		{name: "typeWidening-preview", reader: true, write: refuseActive, active: widens, why: "types are not changed"},
+		{name: FeatureTypeWidening, reader: true},
+		{name: "typeWidening-preview", reader: true, write: refuseActive, active: widens, why: "its records of type changes have another form than those of " + FeatureTypeWidening},
 		{name: FeatureDomainMetadata}, // checkpoints keep all domains
 		{name: "rowTracking", write: refuseActive, active: func(t table) bool { return !isTrue(t.properties, PropRowTrackingSuspended) },
 			why: "row ids are not assigned"},
@@ -117,7 +116,7 @@ func mapsColumns(t table) bool {
 }
 
 func widens(t table) bool {
-	return isTrue(t.properties, PropTypeWidening) || anyFieldHas(t.schema, "delta.typeChanges")
+	return isTrue(t.properties, PropTypeWidening) || t.schema != nil && schema.HasTypeChanges(t.schema)
 }
 
 // anyFieldHas reports whether a field at any depth has a metadata key, or one
@@ -207,6 +206,11 @@ func canRead(p action.Protocol, m action.Metadata, sc *schema.Struct) error {
 	t := table{properties: m.Configuration, schema: sc}
 	if mapsColumns(t) && !slices.Contains(readerFeatures(p), FeatureColumnMapping) {
 		return &FeatureError{Name: FeatureColumnMapping, Op: op, Why: "the table property " + PropColumnMappingMode + " is set, and the protocol does not list the feature"}
+	}
+	if sc != nil {
+		if err := schema.CheckTypeChanges(sc); err != nil {
+			return &FeatureError{Name: FeatureTypeWidening, Op: op, Why: err.Error()}
+		}
 	}
 	for _, name := range readerFeatures(p) {
 		if p.MinReaderVersion >= action.ReaderVersionFeatures && !slices.Contains(p.WriterFeatures, name) {

@@ -59,6 +59,9 @@ func mapped(mode string) func(*gated) {
 	}
 }
 
+// changes is a record of one change of a type.
+func changes(from, to string) []any { return []any{map[string]any{"fromType": from, "toType": to}} }
+
 func refusesOpen(name string) func(*gated)  { return func(g *gated) { g.wantOpen = name } }
 func refusesWrite(name string) func(*gated) { return func(g *gated) { g.wantWrite = name } }
 
@@ -110,17 +113,21 @@ func TestFeatureGate(t *testing.T) {
 		"changeDataFeed, on":         only("changeDataFeed").with(then(props("delta.enableChangeDataFeed", "true"), func(g *gated) { g.wantReplace = "changeDataFeed" })),
 		"changeDataFeed, legacy":     gated{reader: 1, writer: 4}.with(then(props("delta.enableChangeDataFeed", "TRUE"), func(g *gated) { g.wantReplace = "changeDataFeed" })),
 		"columnMapping, none":        both("columnMapping").with(props("delta.columnMapping.mode", "none")),
-		"columnMapping, name":        both("columnMapping").with(then(mapped("name"), refusesWrite("columnMapping"))),
-		"columnMapping, legacy":      gated{reader: 2, writer: 5}.with(then(mapped("id"), refusesWrite("columnMapping"))),
-		"columnMapping, 2/7":         gated{reader: 2, writer: 7, wf: []string{"columnMapping"}}.with(then(mapped("id"), refusesWrite("columnMapping"))),
+		"columnMapping, name":        both("columnMapping").with(mapped("name")),
+		"columnMapping, legacy":      gated{reader: 2, writer: 5}.with(mapped("id")),
+		"columnMapping, 2/7":         gated{reader: 2, writer: 7, wf: []string{"columnMapping"}}.with(mapped("id")),
 		"columnMapping, not listed":  gated{reader: 1, writer: 2}.with(then(mapped("name"), refusesOpen("columnMapping"))),
 		"columnMapping, for writers": only("columnMapping").with(then(mapped("name"), refusesOpen("columnMapping"))),
 		"deletionVectors":            both("deletionVectors").with(props("delta.enableDeletionVectors", "true")),
 		"timestampNtz":               both("timestampNtz"),
 		"timestampWithoutTimezone":   both("timestampWithoutTimezone"),
 		"typeWidening, unused":       both("typeWidening"),
-		"typeWidening, on":           both("typeWidening").with(then(props("delta.enableTypeWidening", "true"), refusesWrite("typeWidening"))),
-		"typeWidening, used":         both("typeWidening").with(then(column("delta.typeChanges", []any{}), refusesWrite("typeWidening"))),
+		"typeWidening, on":           both("typeWidening").with(props("delta.enableTypeWidening", "true")),
+		"typeWidening, used":         both("typeWidening").with(column("delta.typeChanges", changes("integer", "long"))),
+		"typeWidening, nested":       both("typeWidening").with(nested("delta.typeChanges", changes("integer", "long"))),
+		"typeWidening, not a change": both("typeWidening").with(then(column("delta.typeChanges", changes("string", "long")), refusesOpen("typeWidening"))),
+		"typeWidening, unknown type": both("typeWidening").with(then(nested("delta.typeChanges", changes("int24", "long")), refusesOpen("typeWidening"))),
+		"typeWidening, no list":      both("typeWidening").with(then(column("delta.typeChanges", "long"), refusesOpen("typeWidening"))),
 		"typeWidening-preview, used": both("typeWidening-preview").with(then(column("delta.typeChanges", []any{}), refusesWrite("typeWidening-preview"))),
 		"domainMetadata":             only("domainMetadata"),
 		"rowTracking":                only("rowTracking", "domainMetadata").with(refusesWrite("rowTracking")),

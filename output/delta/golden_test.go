@@ -195,8 +195,6 @@ func TestGoldenWriteRefusals(t *testing.T) {
 	for name, feature := range map[string]string{
 		"tables/crc-full": "rowTracking",
 		"tables/partitioned_with_materialize_feature": "materializePartitionColumns",
-		"golden/table-with-columnmapping-mode-id":     "columnMapping",
-		"golden/dv-with-columnmapping":                "columnMapping",
 		"tables/type-widening":                        "typeWidening-preview",
 	} {
 		t.Run(name, func(t *testing.T) {

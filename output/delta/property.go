@@ -15,6 +15,7 @@ const (
 	PropAutoCompact           = "delta.autoOptimize.autoCompact"
 	PropChangeDataFeed        = "delta.enableChangeDataFeed"
 	PropCheckpointInterval    = "delta.checkpointInterval"
+	PropColumnMappingMaxID    = "delta.columnMapping.maxColumnId" // kept by the library
 	PropColumnMappingMode     = "delta.columnMapping.mode"
 	PropCompression           = "delta.parquet.compression.codec"
 	PropDeletedFileRetention  = "delta.deletedFileRetentionDuration"

@@ -26,6 +26,8 @@ func propertyFeature(name string) (feature string, ok bool) {
 		return FeatureDeletionVectors, true
 	case PropInCommitTimestamps:
 		return FeatureInCommitTimestamp, true
+	case PropTypeWidening:
+		return FeatureTypeWidening, true
 	}
 	return "", false
 }
@@ -42,6 +44,14 @@ func neededFeatures(sc *schema.Struct, properties map[string]string) ([]string, 
 		// does not list it; at writer 2 it is implied.
 		out = append(out, FeatureInvariants)
 	}
+	if schema.HasTypeChanges(sc) {
+		out = append(out, FeatureTypeWidening)
+	}
+	if mapping, err := schema.ParseMapping(properties[PropColumnMappingMode]); err != nil {
+		return nil, &FeatureError{Name: PropColumnMappingMode, Op: "set this property on", Why: err.Error()}
+	} else if mapping.Maps() {
+		out = append(out, FeatureColumnMapping)
+	}
 	for name := range properties {
 		feature, known := propertyFeature(name)
 		switch {
@@ -51,7 +61,6 @@ func neededFeatures(sc *schema.Struct, properties map[string]string) ([]string, 
 		case strings.HasPrefix(name, propFeaturePrefix):
 			return nil, &FeatureError{Name: name, Op: "set this property on", Why: "it is a command of Spark, not a property; features come with what uses them"}
 		case strings.HasPrefix(name, propConstraintPrefix),
-			name == PropColumnMappingMode && !strings.EqualFold(properties[name], "none"),
 			strings.HasPrefix(name, "delta.enable") && name != "delta.enableExpiredLogCleanup" && isTrue(properties, name):
 			return nil, &FeatureError{Name: name, Op: "set this property on", Why: "what it asks for is not done"}
 		}

@@ -112,6 +112,9 @@ func (s *Snapshot) Version() int64 { return s.state.Version }
 // change it.
 func (s *Snapshot) Schema() *schema.Struct { return s.schema }
 
+// Mapping is by what columns are found in the table's data files.
+func (s *Snapshot) Mapping() schema.Mapping { return s.mapping }
+
 // Metadata is the table's metadata, as a copy of the caller's own.
 func (s *Snapshot) Metadata() action.Metadata { return s.state.Metadata.Clone() }
 

@@ -1,6 +1,7 @@
 package delta_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -58,22 +59,27 @@ func TestVerify(t *testing.T) {
 	ok, err = table.Snapshot().Verify(t.Context())
 	require.NoError(t, err)
 	require.False(t, ok)
-	sum := func(files, bytes string) string {
-		c := action.Commit{Metadata: new(table.Snapshot().Metadata()), Protocol: new(table.Snapshot().Protocol())}
-		data, err := c.Encode()
-		require.NoError(t, err)
-		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-		inner := func(line, key string) string { return strings.TrimSuffix(strings.TrimPrefix(line, `{"`+key+`":`), "}") }
-		return `{"tableSizeBytes":` + bytes + `,"numFiles":` + files + `,"numMetadata":1,"numProtocol":1,"metadata":` + inner(lines[1], "metaData") + `,"protocol":` + inner(lines[0], "protocol") + `}`
-	}
-	put(sum("2", "202"))
+	sum := func(files, bytes int64) string { return checksumText(t, table.Snapshot(), files, bytes) }
+	put(sum(2, 202))
 	ok, err = table.Snapshot().Verify(t.Context())
 	require.NoError(t, err)
 	require.True(t, ok)
-	put(sum("3", "202"))
+	put(sum(3, 202))
 	_, err = table.Snapshot().Verify(t.Context())
 	require.ErrorContains(t, err, "numbers of files (2, 3)")
-	put(sum("2", "203"))
+	put(sum(2, 203))
 	_, err = table.Snapshot().Verify(t.Context())
 	require.ErrorContains(t, err, "sizes in bytes (202, 203)")
+}
+
+// checksumText is the checksum file of a snapshot, with these numbers.
+func checksumText(t testing.TB, s *delta.Snapshot, files, bytes int64) string {
+	t.Helper()
+	c := action.Commit{Metadata: new(s.Metadata()), Protocol: new(s.Protocol())}
+	data, err := c.Encode()
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	inner := func(line, key string) string { return strings.TrimSuffix(strings.TrimPrefix(line, `{"`+key+`":`), "}") }
+	return fmt.Sprintf(`{"tableSizeBytes":%d,"numFiles":%d,"numMetadata":1,"numProtocol":1,"metadata":%s,"protocol":%s}`,
+		bytes, files, inner(lines[1], "metaData"), inner(lines[0], "protocol"))
 }

@@ -68,6 +68,7 @@ type row struct {
 type flight struct {
 	id   string
 	rows []row // those that the files hold
+	fit  *target.Fitted
 	adds []action.Add
 }
 
@@ -83,12 +84,12 @@ func Open(ctx context.Context, st store.Store, cfg Config) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	schema, _, err := t.Fit(nil, Schema())
+	fit, err := t.Fit(nil, Schema())
 	if err != nil {
 		return nil, errors.Join(err, t.Close(ctx))
 	}
 	properties := map[string]string{PropSchemaVersion: strconv.Itoa(schemaVersion)}
-	if err := t.Create(ctx, schema, properties, "What the change data capture pipelines did: a row per window and per event"); err != nil {
+	if err := t.Create(ctx, fit, properties, "What the change data capture pipelines did: a row per window and per event"); err != nil {
 		return nil, err
 	}
 	if text, ok := t.Snapshot().Property(PropForeignMinVersion); ok {
@@ -232,11 +233,10 @@ func (w *Writer) board(ctx context.Context, s *delta.Snapshot) error {
 		return err
 	}
 	defer rec.Release()
-	merged, _, err := w.target.Fit(s.Schema(), Schema())
-	if err != nil {
+	if f.fit, err = w.target.Fit(target.At(s), Schema()); err != nil {
 		return err
 	}
-	files, err := w.target.NewWriter(ctx, merged)
+	files, err := w.target.NewWriter(ctx, f.fit)
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (w *Writer) land(ctx context.Context) (rows int, err error) {
 // table, so that any other writer's rows make it look at the watermarks again.
 func (w *Writer) change(s *delta.Snapshot) (delta.Change, error) {
 	f := w.flight
-	merged, _, err := w.target.Fit(s.Schema(), Schema())
+	fit, err := w.target.Rebase(s, f.fit)
 	if err != nil {
 		return delta.Change{}, err
 	}
@@ -304,7 +304,7 @@ func (w *Writer) change(s *delta.Snapshot) (delta.Change, error) {
 		ID: f.id, Operation: delta.OpWrite, OperationParameters: map[string]string{"mode": "Append"},
 		Metrics:  map[string]int64{"numFiles": int64(len(f.adds)), "numOutputRows": int64(len(f.rows))},
 		Add:      f.adds,
-		Metadata: target.Metadata(s, merged, nil), ReadVersion: s.Version(),
+		Metadata: target.Metadata(s, fit, nil), ReadVersion: s.Version(),
 		Rebase: func(ctx context.Context, s *delta.Snapshot) (delta.Change, error) {
 			if err := w.board(ctx, s); err != nil {
 				return delta.Change{}, err

@@ -120,8 +120,12 @@ func TestValuesGoIntoTheColumnsThatAreThere(t *testing.T) {
 	var conflict *target.SchemaConflictError
 	_, err = write(open(t, mem.New()), nil, object{"n": nil})
 	require.ErrorAs(t, err, &conflict)
-	_, err = write(open(t, mem.New()), nil, object{"a b": 1})
+	_, err = write(open(t, mem.New(), func(c *rows.Config) { c.Table.ColumnMapping = target.MapNone }), nil, object{"a b": 1})
 	require.ErrorAs(t, err, &conflict)
+	mapped := mem.New()
+	_, err = write(open(t, mapped), nil, object{"a b": 1})
+	require.NoError(t, err)
+	require.Equal(t, []object{{"a b": int64(1)}}, read(t, mapped))
 	_, err = write(open(t, mem.New()), nil, object{"a": 1}, object{"a": "x"})
 	require.ErrorContains(t, err, "row 1: column a: have string, want long")
 }

@@ -51,6 +51,7 @@ type Result struct {
 	Skipped            bool
 	Rows, Files, Bytes int64
 	Columns            []string // that were added to the table
+	Types              []target.TypeChange
 	Races              int
 }
 
@@ -76,10 +77,11 @@ func (t *Table) Target() *target.Target { return t.target }
 // was not committed is given up by Discard.
 type Batch struct {
 	table  *Table
+	rows   []map[string]any
+	key    *int64
 	change delta.Change
 	adds   []action.Add
-	schema *schema.Struct
-	rows   int64
+	fit    *target.Fitted
 	added  []string
 	landed bool // may have
 }
@@ -95,33 +97,54 @@ func (t *Table) Stage(ctx context.Context, rows []map[string]any, key *int64) (*
 	if len(incoming.Fields) == 0 {
 		return nil, &target.SchemaConflictError{Table: t.target.Name(), Err: errors.New("they have no column with a value")}
 	}
-	merged, _, err := t.target.Fit(nil, incoming)
+	fit, err := t.fit(incoming)
 	if err != nil {
 		return nil, err
 	}
-	record, err := pack(rows, merged)
+	record, err := pack(rows, incoming)
 	if err != nil {
 		return nil, err
 	}
 	defer record.Release()
-	b := &Batch{table: t, schema: merged, rows: record.NumRows()}
 	if t.target.Table() == nil {
-		if err := t.target.Create(ctx, merged, nil, ""); err != nil {
+		if err := t.target.Create(ctx, fit, nil, ""); err != nil {
+			return nil, err
+		}
+		if fit, err = t.fit(incoming); err != nil { // somebody else may have made it
 			return nil, err
 		}
 	}
-	w, err := t.target.NewWriter(ctx, merged)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.Write(record); err != nil {
-		return nil, errors.Join(fmt.Errorf("writing rows: %w", err), w.Abort())
-	}
-	if b.adds, err = w.Close(); err != nil {
-		return nil, errors.Join(fmt.Errorf("writing rows: %w", err), w.Abort())
+	b := &Batch{table: t, rows: rows, key: key, fit: fit}
+	if err := b.write(ctx, record); err != nil {
+		return nil, fmt.Errorf("writing rows: %w", err)
 	}
 	b.change = t.change(b, key)
 	return b, nil
+}
+
+// fit says how the rows go into the table. Types that were inferred are the table's own.
+func (t *Table) fit(incoming *schema.Struct) (*target.Fitted, error) {
+	if t.cfg.Schema == nil {
+		return t.target.FitByName(incoming)
+	}
+	return t.target.Fit(nil, incoming)
+}
+
+// write writes the record into files.
+func (b *Batch) write(ctx context.Context, record arrow.RecordBatch) error {
+	w, err := b.table.target.NewWriter(ctx, b.fit)
+	if err != nil {
+		return err
+	}
+	placed := b.fit.Rename(record)
+	defer placed.Release()
+	if err := w.Write(placed); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	if b.adds, err = w.Close(); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return nil
 }
 
 // incoming is the schema of the rows. Where the table knows a column, values of
@@ -169,7 +192,7 @@ func undeclared(rows []map[string]any, declared *schema.Struct) error {
 
 func (t *Table) change(b *Batch, key *int64) delta.Change {
 	s := t.target.Snapshot()
-	for _, f := range b.schema.Fields {
+	for _, f := range b.fit.Schema.Fields {
 		if s.Schema().Index(f.Name) < 0 {
 			b.added = append(b.added, f.Name)
 		}
@@ -180,16 +203,16 @@ func (t *Table) change(b *Batch, key *int64) delta.Change {
 	}
 	change := delta.Change{
 		ID: uuid.NewString(), Operation: delta.OpWrite, OperationParameters: map[string]string{"mode": "Append"},
-		Metrics: map[string]int64{"numFiles": int64(len(b.adds)), "numOutputRows": b.rows, "numOutputBytes": bytes},
-		Add:     b.adds, Metadata: target.Metadata(s, b.schema, nil),
+		Metrics: map[string]int64{"numFiles": int64(len(b.adds)), "numOutputRows": int64(len(b.rows)), "numOutputBytes": bytes},
+		Add:     b.adds, Metadata: target.Metadata(s, b.fit, nil),
 		BlindAppend: true, ReadVersion: s.Version(),
 		Rebase: func(_ context.Context, s *delta.Snapshot) (delta.Change, error) {
-			merged, _, err := t.target.Fit(s.Schema(), b.schema)
+			fit, err := t.target.Rebase(s, b.fit)
 			if err != nil {
 				return delta.Change{}, err
 			}
 			next := b.change
-			next.Metadata = target.Metadata(s, merged, nil)
+			next.Metadata = target.Metadata(s, fit, nil)
 			return next, nil
 		},
 	}
@@ -202,8 +225,12 @@ func (t *Table) change(b *Batch, key *int64) delta.Change {
 // Commit commits the batch. It can be repeated after any error.
 func (b *Batch) Commit(ctx context.Context) (Result, error) {
 	done, err := b.table.target.Table().Commit(ctx, b.change)
-	if errors.Is(err, delta.ErrUnknownOutcome) {
+	var moved *target.LayoutError
+	switch {
+	case errors.Is(err, delta.ErrUnknownOutcome):
 		b.landed = true
+	case errors.As(err, &moved):
+		return Result{}, errors.Join(err, b.again(ctx))
 	}
 	if err != nil {
 		return Result{}, err
@@ -213,8 +240,26 @@ func (b *Batch) Commit(ctx context.Context) (Result, error) {
 		result.Skipped = true
 		return result, b.Discard(ctx)
 	}
-	result.Rows, result.Files, result.Bytes, result.Columns = b.rows, int64(len(b.adds)), b.change.Metrics["numOutputBytes"], b.added
+	result.Rows, result.Files, result.Bytes = int64(len(b.rows)), int64(len(b.adds)), b.change.Metrics["numOutputBytes"]
+	result.Columns, result.Types = b.added, b.fit.Changes
 	return result, nil
+}
+
+// again writes the rows for the table as it is now.
+func (b *Batch) again(ctx context.Context) error {
+	if err := b.Discard(ctx); err != nil {
+		return err
+	}
+	b.adds = nil
+	if err := b.table.target.Refresh(ctx); err != nil {
+		return err
+	}
+	next, err := b.table.Stage(ctx, b.rows, b.key)
+	if err != nil {
+		return err
+	}
+	*b = *next
+	return nil
 }
 
 // Discard deletes the files of a batch that was not committed, unless they may

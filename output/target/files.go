@@ -11,7 +11,6 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/action"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/data"
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
 )
 
 // Writer writes rows to data files that belong to nobody until a commit names
@@ -21,27 +20,25 @@ type Writer struct {
 	table string
 }
 
-// NewWriter makes a writer for rows of a schema that [Target.Fit] gave, which may
-// have columns that the table gets with the commit. The context covers everything
+// NewWriter makes a writer for rows that [Target.Fit] fitted, which may have columns
+// that the table gets with the commit. Their columns must have the table's names: see
+// [Fitted.Rename]. The context covers everything
 // the writer does.
-func (t *Target) NewWriter(ctx context.Context, s *schema.Struct) (*Writer, error) {
+func (t *Target) NewWriter(ctx context.Context, f *Fitted) (*Writer, error) {
 	o := t.spec.Writer
-	partitionBy, err := t.partitionColumns(s)
+	partitionBy, err := t.partitionColumns(f.Schema)
 	if err != nil {
 		return nil, err
 	}
-	o.PartitionBy = partitionBy
-	properties := t.spec.Properties
-	if t.table != nil {
-		properties = t.table.Snapshot().Metadata().Configuration
-	}
+	o.PartitionBy, o.Mapping = partitionBy, f.Mapping
+	properties := t.properties()
 	if o.Stats, err = data.StatsColumnsOf(properties); err != nil {
 		return nil, fmt.Errorf("writing to table %s: %w", t.spec.Name, err)
 	}
 	if codec := properties[delta.PropCompression]; codec != "" && o.Compression == "" {
 		o.Compression = data.Compression(strings.ToLower(codec))
 	}
-	w, err := data.NewWriter(ctx, marking{t.st}, s, o)
+	w, err := data.NewWriter(ctx, marking{t.st}, f.Schema, o)
 	if err != nil {
 		return nil, fmt.Errorf("writing to table %s: %w", t.spec.Name, err)
 	}

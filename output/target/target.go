@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/action"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/data"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/maintain"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
@@ -33,6 +32,10 @@ type Spec struct {
 	PartitionBy []string
 	// Fixed refuses rows with columns that an existing table does not have.
 	Fixed bool
+	// OnTypeChange is about columns whose values an existing table does not take.
+	OnTypeChange OnTypeChange
+	// ColumnMapping is about names of columns that need it.
+	ColumnMapping ColumnMapping
 	// Writer are the choices for data files.
 	Writer data.WriterOptions
 	// Delta are the options of the opened table.
@@ -131,47 +134,6 @@ func (t *Target) Refresh(ctx context.Context) error {
 	return err
 }
 
-// Fit is the schema after rows of the incoming schema are added to base, and
-// whether that differs from base. A nil base is the table's schema; where there is
-// no table either, the incoming schema is what the table will be made with. The
-// error is a [*SchemaConflictError].
-func (t *Target) Fit(base, incoming *schema.Struct) (merged *schema.Struct, changed bool, err error) {
-	incoming = t.withComments(incoming)
-	if base == nil && t.table != nil {
-		base = t.table.Snapshot().Schema()
-	}
-	if base == nil {
-		if err := incoming.Validate(); err != nil {
-			return nil, false, &SchemaConflictError{Table: t.spec.Name, Err: err}
-		}
-		return incoming, false, nil
-	}
-	merged, changed, err = schema.Merge(base, incoming)
-	if err == nil && changed {
-		err = merged.Validate()
-	}
-	if err != nil {
-		return nil, false, &SchemaConflictError{Table: t.spec.Name, Err: err}
-	}
-	if changed && t.spec.Fixed && t.table != nil {
-		return nil, false, &SchemaConflictError{Table: t.spec.Name, Err: fmt.Errorf(
-			"new columns %s, and schema_evolution.enabled is false: add them to the table or allow it",
-			strings.Join(newColumns(base, merged), ", "))}
-	}
-	return merged, changed, nil
-}
-
-// newColumns are the names in merged that have is without.
-func newColumns(have, merged *schema.Struct) []string {
-	var names []string
-	for _, f := range merged.Fields {
-		if have.Index(f.Name) < 0 {
-			names = append(names, f.Name)
-		}
-	}
-	return names
-}
-
 func (t *Target) withComments(s *schema.Struct) *schema.Struct {
 	if len(t.spec.ColumnComments) == 0 {
 		return s
@@ -187,11 +149,11 @@ func (t *Target) withComments(s *schema.Struct) *schema.Struct {
 	return out
 }
 
-// Create makes the table with the schema, or opens the one that somebody made
-// meanwhile if rows of the schema can go into it. It does nothing if the table is
+// Create makes the table for fitted rows, or opens the one that somebody made
+// meanwhile if such rows can go into it. It does nothing if the table is
 // open. The properties are set beside those of the Spec, which win, and the comment
 // stands in where the Spec has none.
-func (t *Target) Create(ctx context.Context, s *schema.Struct, properties map[string]string, comment string) error {
+func (t *Target) Create(ctx context.Context, f *Fitted, properties map[string]string, comment string) error {
 	if t.table != nil {
 		return nil
 	}
@@ -200,12 +162,13 @@ func (t *Target) Create(ctx context.Context, s *schema.Struct, properties map[st
 		all = map[string]string{}
 	}
 	maps.Copy(all, t.spec.Properties)
-	partitionBy, err := t.partitionColumns(s)
+	all = f.enabled(all)
+	partitionBy, err := t.partitionColumns(f.Schema)
 	if err != nil {
 		return err
 	}
 	table, err := delta.Create(ctx, t.st, delta.Spec{
-		Schema: s, PartitionBy: partitionBy, Properties: all, Comment: cmp.Or(t.spec.Comment, comment),
+		Schema: f.Schema, PartitionBy: partitionBy, Properties: all, Comment: cmp.Or(t.spec.Comment, comment),
 	}, t.spec.delta())
 	var conflict *schema.SchemaError
 	if errors.As(err, &conflict) {
@@ -233,31 +196,6 @@ func (t *Target) partitionColumns(s *schema.Struct) ([]string, error) {
 		names = append(names, f.Name)
 	}
 	return names, nil
-}
-
-// Metadata is the table's metadata with another schema and some properties set,
-// for a delta.Change; nil if neither differs from what the snapshot has.
-func Metadata(s *delta.Snapshot, merged *schema.Struct, properties map[string]string) *action.Metadata {
-	m := s.Metadata()
-	changed := false
-	if merged != nil && !schema.Equal(s.Schema(), merged) {
-		m.SchemaString = merged.JSON()
-		changed = true
-	}
-	for name, value := range properties {
-		if have, ok := m.Configuration[name]; ok && have == value {
-			continue
-		}
-		if m.Configuration == nil {
-			m.Configuration = map[string]string{}
-		}
-		m.Configuration[name] = value
-		changed = true
-	}
-	if !changed {
-		return nil
-	}
-	return &m
 }
 
 // Close waits for what the table does in the background.

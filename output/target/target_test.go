@@ -29,6 +29,9 @@ func open(t *testing.T, st store.Store, spec target.Spec) *target.Target {
 
 func columns(fields ...schema.Field) *schema.Struct { return &schema.Struct{Fields: fields} }
 
+// fresh is rows that need nothing but a table of their schema.
+func fresh(s *schema.Struct) *target.Fitted { return &target.Fitted{Schema: s} }
+
 func long(name string) schema.Field {
 	return schema.Field{Name: name, Type: schema.Long, Nullable: true}
 }
@@ -38,9 +41,9 @@ func TestTheTableIsMadeWithItsRows(t *testing.T) {
 	st := mem.New()
 	tg := open(t, st, target.Spec{Comment: "mine", ColumnComments: map[string]string{"A": "first", "c": "later"}, Properties: map[string]string{"x": "user"}})
 	require.Nil(t, tg.Snapshot())
-	s, changed, err := tg.Fit(nil, columns(long("a"), long("b")))
+	s, err := tg.Fit(nil, columns(long("a"), long("b")))
 	require.NoError(t, err)
-	require.False(t, changed)
+	require.False(t, s.Changed)
 	require.NoError(t, tg.Create(t.Context(), s, map[string]string{"x": "ours", "y": "ours"}, "default"))
 	require.NoError(t, tg.Create(t.Context(), s, nil, ""), "nothing to do any more")
 	m := tg.Snapshot().Metadata()
@@ -49,12 +52,12 @@ func TestTheTableIsMadeWithItsRows(t *testing.T) {
 	a, _ := tg.Snapshot().Schema().Field("a")
 	require.Equal(t, "first", a.Comment())
 
-	merged, changed, err := tg.Fit(nil, columns(long("c")))
+	merged, err := tg.Fit(nil, columns(long("c")))
 	require.NoError(t, err)
-	require.True(t, changed)
-	c, _ := merged.Field("c")
+	require.True(t, merged.Changed)
+	c, _ := merged.Schema.Field("c")
 	require.Equal(t, "later", c.Comment())
-	require.Nil(t, target.Metadata(tg.Snapshot(), tg.Snapshot().Schema(), map[string]string{"x": "user"}))
+	require.Nil(t, target.Metadata(tg.Snapshot(), target.At(tg.Snapshot()), map[string]string{"x": "user"}))
 	require.NotNil(t, target.Metadata(tg.Snapshot(), merged, nil))
 	require.Equal(t, "2", target.Metadata(tg.Snapshot(), nil, map[string]string{"y": "2"}).Configuration["y"])
 }
@@ -65,19 +68,19 @@ func TestSomebodyElseMakesTheTable(t *testing.T) {
 	tg, late := open(t, st, target.Spec{}), open(t, st, target.Spec{})
 	_, err := delta.Create(t.Context(), st, delta.Spec{Schema: columns(long("a"))}, delta.Options{})
 	require.NoError(t, err)
-	require.NoError(t, tg.Create(t.Context(), columns(long("b")), nil, ""))
+	require.NoError(t, tg.Create(t.Context(), fresh(columns(long("b"))), nil, ""))
 	require.GreaterOrEqual(t, tg.Snapshot().Schema().Index("a"), 0)
 	require.NoError(t, late.Refresh(t.Context()))
 	require.NotNil(t, late.Snapshot())
 
 	var conflict *target.SchemaConflictError
 	other := open(t, mem.New(), target.Spec{PartitionBy: []string{"day"}})
-	require.ErrorAs(t, other.Create(t.Context(), columns(long("a")), nil, ""), &conflict)
+	require.ErrorAs(t, other.Create(t.Context(), fresh(columns(long("a"))), nil, ""), &conflict)
 	require.ErrorContains(t, conflict, "day")
 
 	parted := mem.New()
 	first := open(t, parted, target.Spec{Name: "lake/p", PartitionBy: []string{"a"}})
-	require.NoError(t, first.Create(t.Context(), columns(long("a"), long("b")), nil, ""))
+	require.NoError(t, first.Create(t.Context(), fresh(columns(long("a"), long("b"))), nil, ""))
 	for _, fine := range [][]string{nil, {"A"}} {
 		open(t, parted, target.Spec{Name: "lake/p", PartitionBy: fine})
 	}
@@ -86,7 +89,7 @@ func TestSomebodyElseMakesTheTable(t *testing.T) {
 	require.ErrorContains(t, err, `partition_by is ["b"], and the table is partitioned by ["a"]`)
 
 	text := columns(schema.Field{Name: "a", Type: schema.String, Nullable: true})
-	_, _, err = tg.Fit(nil, text)
+	_, err = tg.Fit(nil, text)
 	require.ErrorAs(t, err, &conflict)
 	require.ErrorContains(t, err, "lake/t")
 }
@@ -115,7 +118,7 @@ func TestErrorsOfRowsAndOfTheStore(t *testing.T) {
 		return fault.Fault{}
 	})
 	tg := open(t, st, target.Spec{})
-	s := columns(schema.Field{Name: "a", Type: schema.Long})
+	s := fresh(columns(schema.Field{Name: "a", Type: schema.Long}))
 	require.NoError(t, tg.Create(t.Context(), s, nil, ""))
 	var conflict *target.SchemaConflictError
 

@@ -38,9 +38,9 @@ func TestTargetsAreKeptInShape(t *testing.T) {
 			st := mem.New()
 			tg := open(t, st, c.spec)
 			s := columns(schema.Field{Name: "a", Type: schema.Long})
-			require.NoError(t, tg.Create(t.Context(), s, nil, ""))
+			require.NoError(t, tg.Create(t.Context(), fresh(s), nil, ""))
 			for range maintain.DefaultAutoFiles {
-				w, err := tg.NewWriter(t.Context(), s)
+				w, err := tg.NewWriter(t.Context(), fresh(s))
 				require.NoError(t, err)
 				require.NoError(t, w.Write(record(t, true)))
 				adds, err := w.Close()

@@ -89,3 +89,21 @@ func decodeZ85(text string) ([]byte, error) {
 	}
 	return out, nil
 }
+
+// EncodeZ85 is the base-85 encoding of ZeroMQ RFC 32 of whole groups of four bytes; a last
+// group that is not whole is filled up with zeros.
+func EncodeZ85(data []byte) string {
+	out := make([]byte, 0, (len(data)+3)/4*5)
+	for len(data) > 0 {
+		var group [4]byte
+		data = data[copy(group[:], data):]
+		n := binary.BigEndian.Uint32(group[:])
+		var digits [5]byte
+		for i := 4; i >= 0; i-- {
+			digits[i] = z85Digits[n%85]
+			n /= 85
+		}
+		out = append(out, digits[:]...)
+	}
+	return string(out)
+}

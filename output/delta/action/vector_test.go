@@ -69,3 +69,23 @@ func FuzzVector(f *testing.F) {
 		}
 	})
 }
+
+func TestZ85ThereAndBack(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string][]byte{
+		"nothing":      {},
+		"one group":    {0x86, 0x4f, 0xd2, 0x6f},
+		"whole groups": {0, 0, 0, 0, 255, 255, 255, 255},
+		"a rest":       {1, 2, 3, 4, 5, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := action.DeletionVector{StorageType: action.VectorInline, PathOrInlineDv: action.EncodeZ85(data), SizeInBytes: int32(len(data))}
+			have, err := d.Inline()
+			require.NoError(t, err)
+			require.Equal(t, data, append([]byte{}, have...))
+		})
+	}
+	// The example of ZeroMQ RFC 32.
+	require.Equal(t, "HelloWorld", action.EncodeZ85([]byte{0x86, 0x4F, 0xD2, 0x6F, 0xB5, 0x59, 0xF7, 0x5B}))
+}

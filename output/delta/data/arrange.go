@@ -13,13 +13,20 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
 )
 
-// arranger brings batches into the order of the table's columns and checks them.
+// arranger brings batches into the order and the types of the table's columns and checks
+// them.
 type arranger struct {
 	table *schema.Struct
 	mem   memory.Allocator
 
 	last    *arrow.Schema // the schema of the last batch, with
-	columns []int         // for each column of the table the batch's, or -1
+	columns []match       // for each column of the table the batch's
+}
+
+// match is where a column of the table is in a batch.
+type match struct {
+	index   int  // -1: the batch does not have it
+	convert bool // its type is another, which fits
 }
 
 // arrange is the batch with the table's columns, all of which are checked. The caller
@@ -54,35 +61,46 @@ func (a *arranger) arrange(rec arrow.RecordBatch) (arrow.RecordBatch, error) {
 }
 
 // column is a column of the batch, retained, or NULLs.
-func (a *arranger) column(f schema.Field, rec arrow.RecordBatch, index int) (arrow.Array, error) {
-	if index < 0 {
+func (a *arranger) column(f schema.Field, rec arrow.RecordBatch, m match) (arrow.Array, error) {
+	if m.index < 0 {
 		return array.MakeArrayOfNull(a.mem, schema.ArrowType(f.Type), int(rec.NumRows())), nil
 	}
-	arr := rec.Column(index)
+	arr := rec.Column(m.index)
 	d, ok := arr.(*array.Dictionary)
-	if !ok || d.Dictionary().NullN() == 0 {
+	if !m.convert && (!ok || d.Dictionary().NullN() == 0) {
 		arr.Retain()
 		return arr, nil
 	}
-	// A NULL among the entries of a dictionary is one that the indices do not show.
-	ctx := compute.WithAllocator(context.Background(), a.mem)
-	dense, err := compute.CastArray(ctx, arr, compute.SafeCastOptions(arr.DataType().(*arrow.DictionaryType).ValueType))
+	ctx := context.Background() // nothing here waits
+	if ok {
+		// A NULL among the entries of a dictionary is one that the indices do not show.
+		dense, err := compute.CastArray(compute.WithAllocator(ctx, a.mem), arr, compute.SafeCastOptions(arr.DataType().(*arrow.DictionaryType).ValueType))
+		if err != nil {
+			return nil, fmt.Errorf("column %s: %w", f.Name, err)
+		}
+		if !m.convert {
+			return dense, nil
+		}
+		defer dense.Release()
+		arr = dense
+	}
+	converted, err := converter{ctx: ctx, mem: a.mem}.convert(arr, f.Type)
 	if err != nil {
 		return nil, fmt.Errorf("column %s: %w", f.Name, err)
 	}
-	return dense, nil
+	return converted, nil
 }
 
 // matchColumns finds the table's columns in a batch.
-func matchColumns(table *schema.Struct, batch *arrow.Schema) ([]int, error) {
+func matchColumns(table *schema.Struct, batch *arrow.Schema) ([]match, error) {
 	incoming, err := schema.FromArrow(batch)
 	if err != nil {
 		return nil, err
 	}
-	columns := make([]int, len(table.Fields))
+	columns := make([]match, len(table.Fields))
 	byName := make(map[string]int, len(table.Fields))
 	for i, f := range table.Fields {
-		columns[i] = -1
+		columns[i].index = -1
 		byName[strings.ToLower(f.Name)] = i
 	}
 	for i, f := range incoming.Fields {
@@ -90,56 +108,73 @@ func matchColumns(table *schema.Struct, batch *arrow.Schema) ([]int, error) {
 		if !ok {
 			return nil, &schema.SchemaError{Column: f.Name, Have: f.Type.String(), Want: "no such column"}
 		}
-		if columns[at] >= 0 {
+		if columns[at].index >= 0 {
 			return nil, fmt.Errorf("column %s comes twice in the batch (names are compared ignoring case)", f.Name)
 		}
-		if err := sameShape(f.Name, f.Type, table.Fields[at].Type); err != nil {
+		convert, err := fits(f.Name, f.Type, table.Fields[at].Type)
+		if err != nil {
 			return nil, err
 		}
-		columns[at] = i
+		columns[at] = match{index: i, convert: convert}
 	}
 	for i, f := range table.Fields {
-		if columns[i] < 0 && !f.Nullable {
+		if columns[i].index < 0 && !f.Nullable {
 			return nil, &schema.SchemaError{Column: f.Name, Have: "no such column", Want: f.Type.String() + " not null"}
 		}
 	}
 	return columns, nil
 }
 
-// sameShape tells whether values of one type are values of the other: the same types in
-// the same order under the same names, whatever may be NULL.
-func sameShape(path string, have, want schema.Type) error {
-	differ := &schema.SchemaError{Column: path, Have: have.String(), Want: want.String()}
+// fits tells whether values of one type can be values of the other, and whether they must
+// be converted for it: because a part has another type, or stands elsewhere in its struct.
+// What may be NULL is looked at value by value.
+func fits(path string, have, want schema.Type) (convert bool, err error) {
 	switch w := want.(type) {
 	case *schema.Array:
 		if h, ok := have.(*schema.Array); ok {
-			return sameShape(path+".element", h.Element, w.Element)
+			return fits(path+".element", h.Element, w.Element)
 		}
 	case *schema.Map:
 		if h, ok := have.(*schema.Map); ok {
-			if err := sameShape(path+".key", h.Key, w.Key); err != nil {
-				return err
+			key, err := fits(path+".key", h.Key, w.Key)
+			if err != nil {
+				return false, err
 			}
-			return sameShape(path+".value", h.Value, w.Value)
+			value, err := fits(path+".value", h.Value, w.Value)
+			return key || value, err
 		}
 	case *schema.Struct:
-		h, ok := have.(*schema.Struct)
-		if !ok || len(h.Fields) != len(w.Fields) {
-			return differ
+		if h, ok := have.(*schema.Struct); ok {
+			return fitsStruct(path, h, w)
 		}
-		for i, f := range w.Fields {
-			if !schema.SameName(f.Name, h.Fields[i].Name) {
-				return differ
-			}
-			if err := sameShape(path+"."+f.Name, h.Fields[i].Type, f.Type); err != nil {
-				return err
-			}
-		}
-		return nil
 	default:
-		if have == want {
-			return nil
+		if schema.Fits(have, want) {
+			return have != want, nil
 		}
 	}
-	return differ
+	return false, &schema.SchemaError{Column: path, Have: have.String(), Want: want.String()}
+}
+
+func fitsStruct(path string, have, want *schema.Struct) (convert bool, err error) {
+	convert = len(have.Fields) != len(want.Fields)
+	for i, f := range have.Fields {
+		at := want.Index(f.Name)
+		switch {
+		case at < 0:
+			return false, &schema.SchemaError{Column: path + "." + f.Name, Have: f.Type.String(), Want: "no such column"}
+		case have.Index(f.Name) != i:
+			return false, fmt.Errorf("column %s.%s comes twice in the batch (names are compared ignoring case)", path, f.Name)
+		}
+		part, err := fits(path+"."+f.Name, f.Type, want.Fields[at].Type)
+		if err != nil {
+			return false, err
+		}
+		convert = convert || part || at != i
+	}
+	for _, f := range want.Fields {
+		if have.Index(f.Name) < 0 && !f.Nullable {
+			return false, &schema.SchemaError{Column: path + "." + f.Name, Have: "no such column", Want: f.Type.String() + " not null"}
+		}
+	}
+	return convert, nil
 }

@@ -74,7 +74,7 @@ func compare(t fataler, typ schema.Type, bound any, arr arrow.Array, i int) int 
 		require.NoError(t, err)
 		return big.NewInt(at.Unix()).Cmp(big.NewInt(int64(a.Value(i)) * 86400))
 	case *array.Timestamp:
-		layout := "2006-01-02T15:04:05.000"
+		layout := "2006-01-02T15:04:05"
 		if typ == schema.Timestamp {
 			layout += "Z"
 		}

@@ -26,10 +26,11 @@ func (f *fileReader) checkDeleted() error {
 // withoutDeleted takes the deleted rows out of a batch, which it consumes: the next rows of
 // the file.
 func (f *fileReader) withoutDeleted(rec arrow.RecordBatch) (arrow.RecordBatch, error) {
+	n := int(rec.NumRows())
 	if f.deleted == nil {
+		f.row += int64(n)
 		return rec, nil
 	}
-	n := int(rec.NumRows())
 	keep := resize(&f.keep, (n+7)/8)
 	for i := range keep {
 		keep[i] = 0xff

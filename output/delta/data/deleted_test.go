@@ -144,9 +144,17 @@ func TestWidenedTypes(t *testing.T) {
 			rows := fmt.Sprintf(`[{"v":%[1]s,"l":[%[1]s,null],"m":[{"key":%[1]s,"value":%[1]s}],"s":{"x":%[1]s}},{"v":null,"l":null,"m":null,"s":null}]`, c.value)
 			files := write(t, st, before, data.WriterOptions{}, batch(t, memory.DefaultAllocator, before, rows))
 			w := c.want
-			require.Equal(t, [][]string{
-				{w, "[" + w + ";NULL;]", "[{" + w + ";" + w + ";};]", "{" + w + ";}"}, {"NULL", "NULL", "NULL", "NULL"},
-			}, read(t, st, shape(c.to), nil, files...))
+			want := [][]string{{w, "[" + w + ";NULL;]", "[{" + w + ";" + w + ";};]", "{" + w + ";}"}, {"NULL", "NULL", "NULL", "NULL"}}
+			require.Equal(t, want, read(t, st, shape(c.to), nil, files...))
+
+			// Rows of the old type that come after the change are written in the new one.
+			alloc := checked(t)
+			old := batch(t, alloc, before, rows)
+			defer old.Release()
+			files = write(t, st, shape(c.to), data.WriterOptions{Allocator: alloc}, old)
+			require.Equal(t, want, read(t, st, shape(c.to), nil, files...))
+			require.Equal(t, footer(t, st, files[0]).Schema.Column(0).PhysicalType(),
+				footer(t, st, write(t, st, shape(c.to), data.WriterOptions{}, batch(t, memory.DefaultAllocator, shape(c.to), "[{}]"))[0]).Schema.Column(0).PhysicalType())
 		})
 	}
 }

@@ -22,12 +22,17 @@
 // every value is looked at once, and bounds come from the same pass. The library writes
 // the page headers and the footer, and it reads.
 //
+// Values of a type that fits into the table's are converted to it: a table may have been
+// widened since their source was read. Under column mapping a file has the physical names
+// and the field ids of its columns, and so have statistics, partition values and folders.
+//
 // # Statistics
 //
 // Statistics are exact or absent: for every row of the file and every column in
 // minValues and maxValues, min <= value <= max in the order of Delta (NaN above all,
 // strings by their bytes). Strings are cut to 32 characters and timestamps to
-// milliseconds, always outwards.
+// milliseconds, always outwards, but for the last millisecond of the year 9999, which is
+// written with all its digits.
 //
 // # Reading
 //

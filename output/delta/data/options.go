@@ -6,6 +6,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store"
 )
 
@@ -28,8 +29,9 @@ type File struct {
 	Path string
 	// Size is the length of the file in bytes.
 	Size int64
-	// PartitionValues has an entry per partition column, in the form of the log; nil
-	// is NULL. Empty if the table is not partitioned.
+	// PartitionValues has an entry per partition column, by its physical name under
+	// column mapping, in the form of the log; nil is NULL. Empty if the table is not
+	// partitioned.
 	PartitionValues map[string]*string
 	// Stats is the text of the add action's stats.
 	Stats string
@@ -92,6 +94,11 @@ type WriterOptions struct {
 	// MaxOpenFiles bounds the files open at one time in a partitioned table: the one
 	// least recently written to is finished to make room. 0 is the default.
 	MaxOpenFiles int
+
+	// Mapping is the table's column mapping; "" is none. With one, files have field ids,
+	// and files, statistics, partition values and folders have physical names. Columns
+	// are named as ever in PartitionBy, Stats and batches.
+	Mapping schema.Mapping
 
 	// Stats says which columns get statistics; zero is the first 32.
 	Stats StatsColumns

@@ -94,7 +94,7 @@ func (e *encoder) compress(dst, body []byte) []byte {
 }
 
 // fileSchema is the Parquet schema of files that hold these columns.
-func fileSchema(columns *schema.Struct) (*pqschema.Schema, error) {
+func fileSchema(m schema.Mapping, columns *schema.Struct) (*pqschema.Schema, error) {
 	stored := &schema.Struct{}
 	for _, f := range columns.Fields {
 		if f.Type != schema.Void {
@@ -102,7 +102,7 @@ func fileSchema(columns *schema.Struct) (*pqschema.Schema, error) {
 		}
 	}
 	props := parquet.NewWriterProperties(parquet.WithStoreDecimalAsInteger(true), parquet.WithRootName("spark_schema"))
-	return pqarrow.ToParquet(stored.Arrow(), props, pqarrow.NewArrowWriterProperties())
+	return pqarrow.ToParquet(storedArrow(m, stored), props, pqarrow.NewArrowWriterProperties())
 }
 
 const magic = "PAR1"

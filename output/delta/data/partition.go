@@ -18,13 +18,14 @@ import (
 // partColumn is a partition column of a Writer.
 type partColumn struct {
 	leaf
-	index  int // in the table
-	name   string
+	index  int    // in the table
+	name   string // for people
+	stored string // in the log and in paths: the physical name
 	source source
 	values source // of its dictionary
 }
 
-func newPartColumn(index int, f schema.Field) (partColumn, error) {
+func newPartColumn(index int, f schema.Field, m schema.Mapping) (partColumn, error) {
 	switch f.Type.(type) {
 	case schema.Primitive, schema.Decimal:
 	default:
@@ -33,7 +34,7 @@ func newPartColumn(index int, f schema.Field) (partColumn, error) {
 	if f.Type == schema.Binary || f.Type == schema.Void {
 		return partColumn{}, fmt.Errorf("partition column %s: %s cannot be one", f.Name, f.Type)
 	}
-	p := partColumn{index: index, name: f.Name, leaf: leaf{typ: f.Type}}
+	p := partColumn{index: index, name: f.Name, stored: m.PhysicalName(f), leaf: leaf{typ: f.Type}}
 	p.phys, p.width = physicalOf(f.Type)
 	return p, nil
 }
@@ -161,16 +162,16 @@ func (w *Writer) describe(g *group, rows arrow.RecordBatch, i int) error {
 	for p := range w.parts {
 		part := &w.parts[p]
 		text := hiveNull
-		g.values[part.name] = nil
+		g.values[part.stored] = nil
 		if arr := rows.Column(part.index); arr.IsValid(i) {
 			value, err := formatPartitionValue(part.typ, arr, i)
 			if err != nil {
 				return fmt.Errorf("partition column %s: %w", part.name, err)
 			}
-			g.values[part.name] = &value
+			g.values[part.stored] = &value
 			text = escapeHive(value)
 		}
-		directory.WriteString(escapeHive(part.name) + "=" + text + "/")
+		directory.WriteString(escapeHive(part.stored) + "=" + text + "/")
 	}
 	g.directory = directory.String()
 	return nil

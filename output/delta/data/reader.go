@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/dv"
@@ -42,6 +43,10 @@ type Input struct {
 	Mapping schema.Mapping
 	// Deleted are the rows that the file's deletion vector deletes; nil is none.
 	Deleted *dv.Rows
+	// Skip, if not nil, is asked for each row group when its turn to be read has come, with the
+	// row of the file that it begins with; true leaves its rows out. It sees the statistics of
+	// the group, and knows which rows the next batches are.
+	Skip func(first int64, group *metadata.RowGroupMetaData) bool
 }
 
 // ReadFile reads the rows of a data file in batches of bounded size, with the columns
@@ -60,7 +65,7 @@ func ReadFile(ctx context.Context, st Store, table *schema.Struct, in Input, col
 
 func readFile(ctx context.Context, mem memory.Allocator, st Store, table *schema.Struct, in Input, columns []string) iter.Seq2[arrow.RecordBatch, error] {
 	return func(yield func(arrow.RecordBatch, error) bool) {
-		f := fileReader{mem: mem, ctx: ctx, mapping: in.Mapping, deleted: in.Deleted}
+		f := fileReader{mem: mem, ctx: ctx, mapping: in.Mapping, deleted: in.Deleted, skip: in.Skip}
 		defer f.close()
 		err := pqfile.Guard(func() error {
 			if err := f.project(table, in.PartitionValues, columns); err != nil {
@@ -104,6 +109,7 @@ type fileReader struct {
 	group     *groupReader
 
 	deleted *dv.Rows
+	skip    func(int64, *metadata.RowGroupMetaData) bool
 	row     int64 // the next row of the file
 	keep    []byte
 }
@@ -197,6 +203,11 @@ func (f *fileReader) next() (arrow.RecordBatch, error) {
 		if f.group == nil {
 			if f.nextGroup == f.parquet.NumRowGroups() {
 				return nil, io.EOF
+			}
+			if meta := f.parquet.MetaData().RowGroup(f.nextGroup); f.skip != nil && f.skip(f.row, meta) {
+				f.row += meta.NumRows()
+				f.nextGroup++
+				continue
 			}
 			group, err := f.newGroup(f.nextGroup)
 			if err != nil {

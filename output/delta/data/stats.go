@@ -108,6 +108,11 @@ func maxText(l *leaf, b *bounds) (string, bool) {
 	case schema.Date:
 		return dateText(b.maxInt)
 	case schema.Timestamp, schema.TimestampNTZ:
+		if b.maxInt > lastMilli*1000 && b.maxInt < (lastMilli+1)*1000 {
+			// "The end of time" has no next millisecond in four digits, and without a maximum delta-rs'
+			// pyarrow reader leaves the file out whatever is looked for.
+			return timeText(l.typ, b.maxInt, "2006-01-02T15:04:05.000000"), true
+		}
 		return timestampText(l.typ, -floorDiv(-b.maxInt, 1000))
 	case schema.Boolean, schema.Binary:
 		return "", false
@@ -145,6 +150,8 @@ const (
 	firstDay = -719162 // 0001-01-01
 	lastDay  = 2932896 // 9999-12-31
 	dayMilli = 24 * 60 * 60 * 1000
+	// lastMilli is the last millisecond that four digits hold.
+	lastMilli = (lastDay+1)*dayMilli - 1
 )
 
 func dateText(days int64) (string, bool) {
@@ -163,11 +170,15 @@ func timestampText(t schema.Type, milli int64) (string, bool) {
 	if milli < firstDay*dayMilli || milli >= (lastDay+1)*dayMilli {
 		return "", false
 	}
-	text := time.UnixMilli(milli).UTC().Format("2006-01-02T15:04:05.000")
+	return timeText(t, milli*1000, "2006-01-02T15:04:05.000"), true
+}
+
+// timeText is a time in microseconds.
+func timeText(t schema.Type, micro int64, layout string) string {
 	if t == schema.Timestamp {
-		text += "Z"
+		layout += "Z"
 	}
-	return `"` + text + `"`, true
+	return time.UnixMicro(micro).UTC().Format(`"` + layout + `"`)
 }
 
 // floorDiv rounds towards minus infinity.

@@ -105,7 +105,8 @@ func TestStatisticsOfTimes(t *testing.T) {
 	require.Equal(t, minMax(2, `"0001-01-01T00:00:00.000Z"`, `"9999-12-31T23:59:59.999Z"`, 0),
 		times(schema.Timestamp, -62135596800000000, 253402300799999000))
 	// What four digits of a year cannot hold is left out.
-	require.Equal(t, minMax(1, `"9999-12-31T23:59:59.999"`, "", 0), times(schema.TimestampNTZ, 253402300799999999))
+	require.Equal(t, minMax(1, `"9999-12-31T23:59:59.999"`, `"9999-12-31T23:59:59.999999"`, 0), times(schema.TimestampNTZ, 253402300799999999))
+	require.Equal(t, minMax(1, `"9999-12-31T23:59:59.999Z"`, `"9999-12-31T23:59:59.999001Z"`, 0), times(schema.Timestamp, 253402300799999001))
 	require.Equal(t, minMax(2, "", `"1970-01-01T00:00:00.000"`, 0), times(schema.TimestampNTZ, -62135596800000001, 0))
 	require.Equal(t, minMax(2, "", "", 0), times(schema.Timestamp, math.MinInt64, math.MaxInt64))
 

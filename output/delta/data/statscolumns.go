@@ -124,13 +124,13 @@ func cutName(text string) (name, rest string, err error) {
 
 // statsNode is a column with statistics, or a struct with such columns.
 type statsNode struct {
-	name     string
+	name     string      // physical
 	leaf     int         // of a column: the leaf whose bounds are its
 	children []statsNode // of a struct
 }
 
 // statsTree finds the columns with statistics.
-func statsTree(stored *schema.Struct, leaves []leaf, sel StatsColumns) []statsNode {
+func statsTree(stored *schema.Struct, leaves []leaf, sel StatsColumns, m schema.Mapping) []statsNode {
 	left := sel.First
 	switch {
 	case sel.Only != nil || left == AllColumns:
@@ -138,14 +138,15 @@ func statsTree(stored *schema.Struct, leaves []leaf, sel StatsColumns) []statsNo
 	case left == 0:
 		left = DefaultStatsColumns
 	}
-	b := statsBuilder{leaves: leaves, only: sel.Only, left: left}
+	b := statsBuilder{leaves: leaves, only: sel.Only, left: left, mapping: m}
 	return b.fields(nil, stored.Fields)
 }
 
 type statsBuilder struct {
-	leaves []leaf
-	only   [][]string
-	left   int
+	leaves  []leaf
+	only    [][]string
+	left    int
+	mapping schema.Mapping
 }
 
 func (b *statsBuilder) fields(path []string, fields []schema.Field) []statsNode {
@@ -154,7 +155,7 @@ func (b *statsBuilder) fields(path []string, fields []schema.Field) []statsNode 
 		path := append(slices.Clone(path), f.Name)
 		if s, ok := f.Type.(*schema.Struct); ok {
 			if children := b.fields(path, s.Fields); children != nil {
-				nodes = append(nodes, statsNode{name: f.Name, children: children})
+				nodes = append(nodes, statsNode{name: b.mapping.PhysicalName(f), children: children})
 			}
 			continue
 		}
@@ -163,7 +164,7 @@ func (b *statsBuilder) fields(path []string, fields []schema.Field) []statsNode 
 			continue
 		}
 		b.left--
-		nodes = append(nodes, statsNode{name: f.Name, leaf: leaf})
+		nodes = append(nodes, statsNode{name: b.mapping.PhysicalName(f), leaf: leaf})
 	}
 	return nodes
 }

@@ -84,12 +84,15 @@ func (w *Writer) setSchema() error {
 	if err := checkStorable(w.table); err != nil {
 		return err
 	}
+	if err := w.o.Mapping.Check(w.table); err != nil {
+		return err
+	}
 	for _, name := range w.o.PartitionBy {
 		i := w.table.Index(name)
 		if i < 0 {
 			return fmt.Errorf("partition column %s is not in the schema", name)
 		}
-		p, err := newPartColumn(i, w.table.Fields[i])
+		p, err := newPartColumn(i, w.table.Fields[i], w.o.Mapping)
 		if err != nil {
 			return err
 		}
@@ -101,11 +104,11 @@ func (w *Writer) setSchema() error {
 		return errors.New("the schema has no column to store beside the partition columns")
 	}
 	var err error
-	if w.pq, err = fileSchema(w.stored); err != nil {
+	if w.pq, err = fileSchema(w.o.Mapping, w.stored); err != nil {
 		return err
 	}
 	w.enc.manyFiles = len(w.parts) > 0
-	w.stats = statsTree(w.stored, w.leaves, w.o.Stats)
+	w.stats = statsTree(w.stored, w.leaves, w.o.Stats, w.o.Mapping)
 	w.arranger = arranger{table: w.table, mem: w.o.Allocator}
 	return nil
 }
@@ -138,8 +141,9 @@ func hasVoid(t schema.Type) bool {
 }
 
 // Write adds the rows of a batch. Columns are matched by name, ignoring case, in any
-// order; a column that the batch does not have is NULL, if the table lets it. A batch
-// with a column that the table does not have, or of another type, is a
+// order; a column that the batch does not have is NULL, if the table lets it. Values of a
+// type that fits into the table's ([schema.Fits]) are converted. A batch with a column that
+// the table does not have, or of a type that does not fit, is a
 // [*schema.SchemaError]; a NULL in a column that is not nullable and an empty string as
 // a partition value are errors too. A refused batch leaves the writer as it was.
 //

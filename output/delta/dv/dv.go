@@ -1,9 +1,11 @@
-// Package dv reads deletion vectors: which rows of a data file do not count ("Deletion
-// Vectors" and "Deletion Vector Format" in PROTOCOL.md).
+// Package dv reads and writes deletion vectors: which rows of a data file do not count
+// ("Deletion Vectors" and "Deletion Vector Format" in PROTOCOL.md).
 //
 // A vector is trusted only as a whole: its size, its checksum, its structure and the number
 // of rows it deletes must be what the log and the file say. A row that is wrongly kept or
 // wrongly deleted is worse than a file that cannot be read.
+//
+// [Builder] and [Union] make sets, [File] is the file of all vectors of a commit.
 package dv
 
 import (

@@ -32,16 +32,18 @@ type LogOptions struct {
 
 // LogResult is what [CleanLog] did, or what it would do.
 type LogResult struct {
-	// Oldest is the oldest version that can still be read afterwards; -1 if nothing
+	// Oldest is the oldest version that can still be read afterwards; -1 if no version
 	// was to be deleted.
 	Oldest int64 `json:"oldestVersion"`
 	// Cutoff is the time up to which versions may go.
 	Cutoff time.Time `json:"cutoff"`
-	// Files and Bytes are to be deleted, Commits and Checkpoints among them counted.
+	// Files and Bytes are to be deleted, Commits, Checkpoints and Sidecars among them
+	// counted.
 	Files       int64 `json:"files"`
 	Bytes       int64 `json:"bytes"`
 	Commits     int64 `json:"commits"`
 	Checkpoints int64 `json:"checkpoints"`
+	Sidecars    int64 `json:"sidecars"`
 	Deleted     int64 `json:"deleted"`
 	// Kept says why nothing is to be deleted.
 	Kept string        `json:"kept,omitempty"`
@@ -55,8 +57,10 @@ type LogResult struct {
 // with its commit, and so do all later files. Without such a checkpoint, or if it
 // cannot be read, nothing is deleted.
 //
-// The oldest files go first, so that it can be stopped at any time. Sidecars of v2
-// checkpoints, which this library does not write, stay.
+// Then go the sidecars of v2 checkpoints, written by others, that no checkpoint that
+// stays names and that are older than the retention and a day.
+//
+// The oldest files go first, so that it can be stopped at any time.
 func CleanLog(ctx context.Context, t *delta.Table, o LogOptions) (LogResult, error) {
 	begun := time.Now()
 	c := &cleaner{t: t, o: o, result: LogResult{Oldest: -1}}
@@ -102,23 +106,36 @@ func (c *cleaner) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	from, err := c.commits(ctx, old)
+	if err != nil {
+		return err
+	}
+	if err := c.cleanSidecars(ctx, from); err != nil {
+		return err
+	}
+	if c.result.Files > 0 {
+		c.result.Kept = ""
+	}
+	return nil
+}
+
+// commits deletes what belongs to versions that are too old, and returns the version
+// from which on checkpoints stay.
+func (c *cleaner) commits(ctx context.Context, old history) (from int64, err error) {
 	below, err := c.below(ctx, old)
 	if err != nil || below < 0 {
-		return err
+		return 0, err
 	}
 	gone := c.choose(old.files, below)
 	if len(gone) == 0 {
 		c.result.Kept = "nothing is that old"
-		return nil
+		return 0, nil
 	}
 	c.result.Oldest = below
-	if err := c.stands(ctx, below); err != nil {
-		return err
+	if err := c.stands(ctx, below); err != nil || c.o.DryRun {
+		return below, err
 	}
-	if c.o.DryRun {
-		return nil
-	}
-	return c.delete(ctx, gone)
+	return below, c.delete(ctx, gone)
 }
 
 const featureCheckpointProtection = "checkpointProtection"

@@ -48,11 +48,11 @@ func TestCleanLog(t *testing.T) {
 	t.Parallel()
 	l := aged(t, 30, 5, 12, 18, 25)
 	old := noon(3)
-	keep := []string{"_last_checkpoint", "_sidecars/1.parquet", "00000000000000000003.what", "notes.txt", "00000000000000000018.json", "00000000000000000018.crc"}
+	keep := []string{"_last_checkpoint", "00000000000000000003.what", "notes.txt", "00000000000000000018.json", "00000000000000000018.crc"}
 	gone := []string{
 		"00000000000000000003.crc", "00000000000000000003.00000000000000000007.compacted.json", ".00000000000000000003.json.crc",
 		"00000000000000000004.checkpoint.0000000001.0000000002.parquet", "00000000000000000004.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json",
-		"00000000000000000018.00000000000000000020.compacted.json",
+		"00000000000000000018.00000000000000000020.compacted.json", "_sidecars/1.parquet",
 	}
 	for _, name := range slices.Concat(keep[1:], gone) {
 		if name != "00000000000000000018.json" {
@@ -68,7 +68,7 @@ func TestCleanLog(t *testing.T) {
 	require.EqualValues(t, 18, dry.Oldest)
 	require.EqualValues(t, 18, dry.Commits)
 	require.EqualValues(t, 4, dry.Checkpoints)
-	require.EqualValues(t, 18+2+6, dry.Files)
+	require.EqualValues(t, 18+2+7, dry.Files)
 	require.Zero(t, dry.Deleted)
 	require.Equal(t, noon(20).Truncate(day), dry.Cutoff)
 	require.Equal(t, before, paths(t, l.st, ""))

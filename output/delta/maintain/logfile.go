@@ -18,7 +18,8 @@ const (
 	checkpointFile
 	compactedFile // several commits in one
 	checksumFile
-	sumFile // a side file of Hadoop's to one of the others
+	sumFile     // a side file of Hadoop's to one of the others
+	sidecarFile // of a v2 checkpoint, in a folder of its own
 )
 
 // logFile is a file of the log that belongs to a version.

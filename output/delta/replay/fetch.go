@@ -65,40 +65,27 @@ func Commits(ctx context.Context, st store.Store, from, to int64) iter.Seq2[Entr
 // fetch reads and decodes the commits from one version to another in parallel
 // and yields them in order. On an error it yields that once and ends.
 func fetch[T any](ctx context.Context, st store.Store, from, to int64, decode func([]byte) (T, error)) iter.Seq2[commit[T], error] {
-	type result struct {
-		content T
-		err     error
-	}
 	return func(yield func(commit[T], error) bool) {
+		if from > to {
+			return
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel()
 
-		pending := make(chan chan result, parallelReads)
-		wg.Go(func() {
-			defer close(pending)
-			for version := from; version <= to; version++ {
-				answer := make(chan result, 1)
-				select {
-				case pending <- answer:
-				case <-ctx.Done():
-					return
-				}
-				wg.Go(func() {
-					content, err := readCommit(ctx, st, version, decode)
-					answer <- result{content, err}
-				})
-			}
-		})
+		read := func(version int64) answer[T] {
+			content, err := readCommit(ctx, st, version, decode)
+			return answer[T]{content, err}
+		}
 		version := from
-		for answer := range pending {
-			r := <-answer
-			if r.err != nil {
-				yield(commit[T]{}, r.err)
+		for c := range inOrder(ctx, &wg, from, to, read) {
+			a := <-c
+			if a.err != nil {
+				yield(commit[T]{}, a.err)
 				return
 			}
-			if !yield(commit[T]{version, r.content}, nil) {
+			if !yield(commit[T]{version, a.content}, nil) {
 				return
 			}
 			version++
@@ -107,4 +94,48 @@ func fetch[T any](ctx context.Context, st store.Store, from, to int64, decode fu
 			yield(commit[T]{}, err)
 		}
 	}
+}
+
+// answer is what reading a commit gave.
+type answer[T any] struct {
+	content T
+	err     error
+}
+
+// question is a version to be read and where its answer goes.
+type question[T any] struct {
+	version int64
+	to      chan answer[T]
+}
+
+// inOrder reads versions with a fixed number of goroutines, which keep their stacks, and returns the channels of the
+// answers in the order of the versions. The goroutines are in wg and end with the context or the last version.
+func inOrder[T any](ctx context.Context, wg *sync.WaitGroup, from, to int64, read func(version int64) answer[T]) <-chan chan answer[T] {
+	questions := make(chan question[T])
+	pending := make(chan chan answer[T], parallelReads)
+	for range min(parallelReads, to-from+1) {
+		wg.Go(func() {
+			for q := range questions {
+				q.to <- read(q.version)
+			}
+		})
+	}
+	wg.Go(func() {
+		defer close(pending)
+		defer close(questions)
+		for version := from; version <= to; version++ {
+			q := question[T]{version, make(chan answer[T], 1)}
+			select {
+			case questions <- q:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case pending <- q.to:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return pending
 }

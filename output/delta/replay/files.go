@@ -49,7 +49,7 @@ type tail struct {
 
 func readTail(ctx context.Context, st store.Store, seg Segment, root string) (*tail, error) {
 	t := &tail{root: root, index: map[action.Key]int{}}
-	for c, err := range fetch(ctx, st, seg.FirstCommit(), seg.Version, action.DecodeCommit) {
+	for c, err := range fetch(ctx, st, seg.FirstCommit(), seg.Version, action.DecodeFiles) {
 		if err != nil {
 			return nil, err
 		}

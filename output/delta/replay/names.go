@@ -16,8 +16,10 @@ import (
 // LogDir is the folder of the log, with a trailing slash.
 const LogDir = "_delta_log/"
 
+// SidecarDir is the folder of the sidecars of v2 checkpoints, with a trailing slash.
+const SidecarDir = LogDir + "_sidecars/"
+
 const (
-	sidecarDir         = LogDir + "_sidecars/"
 	lastCheckpointPath = LogDir + "_last_checkpoint"
 	versionDigits      = 20
 )

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -20,7 +21,7 @@ import (
 )
 
 // batchRows is how many actions of a checkpoint are in memory at a time.
-const batchRows = 4096
+const batchRows = 1024
 
 // parquetFile is an open Parquet file of the log.
 type parquetFile struct {
@@ -143,44 +144,88 @@ func (p *parquetFile) rows(ctx context.Context, columns ...string) iter.Seq2[arr
 	return p.records(ctx, p.leaves(columns...), p.groupsWith(columns...))
 }
 
+// decoded is a record, or what went wrong with it.
+type decoded struct {
+	rec arrow.RecordBatch
+	err error
+}
+
+// records yields the records of some leaf columns of some row groups. The next one is decoded while the consumer has
+// the one before. On an error it yields that once and ends.
 func (p *parquetFile) records(ctx context.Context, leaves, groups []int) iter.Seq2[arrow.RecordBatch, error] {
 	return func(yield func(arrow.RecordBatch, error) bool) {
 		if len(leaves) == 0 || len(groups) == 0 {
 			return
 		}
-		var rr pqarrow.RecordReader
-		err := pqfile.Guard(func() error {
-			fr, err := pqarrow.NewFileReader(p.rd, pqarrow.ArrowReadProperties{BatchSize: batchRows}, memory.NewGoAllocator())
-			if err != nil {
-				return err
-			}
-			rr, err = fr.GetRecordReader(ctx, leaves, groups)
-			return err
+		ctx, cancel := context.WithCancel(ctx)
+		next := make(chan decoded)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		wg.Go(func() {
+			defer close(next)
+			p.decode(ctx, leaves, groups, func(d decoded) bool {
+				select {
+				case next <- d:
+					return true
+				case <-ctx.Done():
+					return false
+				}
+			})
 		})
-		if err != nil {
+		for d := range next {
+			if d.err != nil {
+				yield(nil, d.err)
+				return
+			}
+			more := yield(d.rec, nil)
+			d.rec.Release()
+			if !more {
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
 			yield(nil, err)
+		}
+	}
+}
+
+// decode sends the records until there are no more or send returns false. The receiver releases what it got.
+func (p *parquetFile) decode(ctx context.Context, leaves, groups []int, send func(decoded) bool) {
+	var rr pqarrow.RecordReader
+	err := pqfile.Guard(func() error {
+		fr, err := pqarrow.NewFileReader(p.rd, pqarrow.ArrowReadProperties{BatchSize: batchRows}, memory.NewGoAllocator())
+		if err != nil {
+			return err
+		}
+		rr, err = fr.GetRecordReader(ctx, leaves, groups)
+		return err
+	})
+	if err != nil {
+		send(decoded{err: err})
+		return
+	}
+	defer rr.Release()
+	for {
+		more := false
+		err := pqfile.Guard(func() error {
+			if more = rr.Next(); !more {
+				return rr.Err()
+			}
+			return pqfile.Validate(rr.RecordBatch())
+		})
+		if err != nil && !errors.Is(err, io.EOF) {
+			send(decoded{err: err})
 			return
 		}
-		defer rr.Release()
-		for {
-			more := false
-			err := pqfile.Guard(func() error {
-				if more = rr.Next(); !more {
-					return rr.Err()
-				}
-				return pqfile.Validate(rr.RecordBatch())
-			})
-			if err != nil && !errors.Is(err, io.EOF) {
-				yield(nil, err)
-				return
-			}
-			if !more || !yield(rr.RecordBatch(), nil) {
-				return
-			}
-			if err := ctx.Err(); err != nil {
-				yield(nil, err)
-				return
-			}
+		if !more {
+			return
+		}
+		rec := rr.RecordBatch()
+		rec.Retain()
+		if !send(decoded{rec: rec}) {
+			rec.Release()
+			return
 		}
 	}
 }

@@ -27,7 +27,7 @@ func readState(ctx context.Context, st store.Store, c Checkpoint) (State, error)
 		sidecars = append(sidecars, side...)
 	}
 	for _, side := range sidecars {
-		if _, err := readStateFile(ctx, st, sidecarPath(side), &state); err != nil {
+		if _, err := readStateFile(ctx, st, SidecarPath(side), &state); err != nil {
 			return State{}, err
 		}
 	}
@@ -120,9 +120,40 @@ func readJSONCheckpoint(ctx context.Context, st store.Store, path string) (actio
 	return c, nil
 }
 
-// sidecarPath is where a sidecar lies: a file name below the sidecar folder, or
+// Sidecars lists the sidecars that a checkpoint file names: none if it is a classic one.
+func Sidecars(ctx context.Context, st store.Store, path string) ([]action.Sidecar, error) {
+	if strings.HasSuffix(path, ".json") {
+		c, err := readJSONCheckpoint(ctx, st, path)
+		return c.Sidecars, err
+	}
+	p, err := openParquet(ctx, st, path)
+	if err != nil {
+		return nil, err
+	}
+	var sidecars []action.Sidecar
+	for rec, recErr := range p.rows(ctx, "sidecar") {
+		if err = recErr; err == nil {
+			err = pqfile.Guard(func() error {
+				side := groupOf(rec, "sidecar")
+				for i := range int(rec.NumRows()) {
+					if side.has(i) {
+						sidecars = append(sidecars, side.sidecar(i))
+					}
+				}
+				return nil
+			})
+		}
+		if err != nil {
+			err = p.wrap(err)
+			break
+		}
+	}
+	return sidecars, errors.Join(err, p.close())
+}
+
+// SidecarPath is where a sidecar lies: a file name below the sidecar folder, or
 // a path relative to the log's folder or to the table's root as some write it.
-func sidecarPath(s action.Sidecar) string {
+func SidecarPath(s action.Sidecar) string {
 	plain, err := action.DecodePath(s.Path)
 	if err != nil {
 		plain = s.Path
@@ -130,7 +161,7 @@ func sidecarPath(s action.Sidecar) string {
 	if i := strings.LastIndexByte(plain, '/'); i >= 0 {
 		plain = plain[i+1:]
 	}
-	return sidecarDir + plain
+	return SidecarDir + plain
 }
 
 // FileAction is an add or a remove; exactly one is set.
@@ -157,7 +188,7 @@ func checkpointFiles(ctx context.Context, st store.Store, c Checkpoint) iter.Seq
 			}
 		}
 		for _, side := range sidecars {
-			if !streamFile(ctx, st, sidecarPath(side), nil, yield) {
+			if !streamFile(ctx, st, SidecarPath(side), nil, yield) {
 				return
 			}
 		}

@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -41,7 +42,7 @@ func ParseMapping(mode string) (Mapping, error) {
 // PhysicalName is the name of a field in the table's files, statistics and partition
 // values.
 func (m Mapping) PhysicalName(f Field) string {
-	if m == MapByName || m == MapByID {
+	if m.Maps() {
 		if name, ok := f.Metadata[physicalNameKey].(string); ok {
 			return name
 		}
@@ -49,14 +50,21 @@ func (m Mapping) PhysicalName(f Field) string {
 	return f.Name
 }
 
-// ColumnID is the field's id in a table with column mapping, -1 if it has none.
+// Maps tells whether columns are found by other things than their names.
+func (m Mapping) Maps() bool { return m == MapByName || m == MapByID }
+
+// Same tells whether two mappings find columns alike; "" is MapNone.
+func (m Mapping) Same(other Mapping) bool { return m == other || !m.Maps() && !other.Maps() }
+
+// ColumnID is the field's id in a table with column mapping, a number of 31 bits; -1 if it
+// has none.
 func (f Field) ColumnID() int64 {
 	number, ok := f.Metadata[columnIDKey].(json.Number)
 	if !ok {
 		return -1
 	}
 	id, err := number.Int64()
-	if err != nil || id < 0 {
+	if err != nil || id < 0 || id > math.MaxInt32 {
 		return -1
 	}
 	return id
@@ -65,7 +73,7 @@ func (f Field) ColumnID() int64 {
 // Check reports the first field that lacks its physical name or id, or shares it with
 // another: rows of such a table cannot be told apart.
 func (m Mapping) Check(s *Struct) error {
-	if m != MapByName && m != MapByID {
+	if !m.Maps() {
 		return nil
 	}
 	return m.checkStruct("", s, map[int64]string{})

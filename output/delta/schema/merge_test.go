@@ -27,6 +27,8 @@ func TestMerge(t *testing.T) {
 		"another case keeps the table's": {fields(null("Id", schema.Long)), fields(null("iD", schema.Long)), nil},
 		"another order keeps the table's": {
 			fields(null("a", schema.Long), null("b", schema.String)), fields(null("b", schema.String), null("a", schema.Long)), nil},
+		"a narrower type keeps the table's": {fields(null("a", schema.Long), null("d", dec(10, 2)), null("e", dec(5, 0))),
+			fields(null("a", schema.Integer), null("d", dec(9, 1)), null("e", schema.Short)), nil},
 		"a missing column stays": {fields(null("a", schema.Long), null("b", schema.String)), fields(null("a", schema.Long)), nil},
 		"new columns go to the end and are nullable": {
 			fields(notNull("a", schema.Long)),
@@ -71,6 +73,7 @@ func TestMerge(t *testing.T) {
 func TestMergeRefuses(t *testing.T) {
 	t.Parallel()
 	array := func(e schema.Type) schema.Type { return &schema.Array{Element: e, ContainsNull: true} }
+	dec := func(p, s int) schema.Type { return schema.Decimal{Precision: p, Scale: s} }
 	for name, c := range map[string]struct {
 		table, incoming *schema.Struct
 		want            schema.SchemaError
@@ -79,8 +82,10 @@ func TestMergeRefuses(t *testing.T) {
 			schema.SchemaError{Column: "a", Have: "string", Want: "long"}},
 		"a wider type": {fields(null("a", schema.Integer)), fields(null("a", schema.Long)),
 			schema.SchemaError{Column: "a", Have: "long", Want: "integer"}},
-		"a narrower type": {fields(null("a", schema.Long)), fields(null("a", schema.Integer)),
-			schema.SchemaError{Column: "a", Have: "integer", Want: "long"}},
+		"fewer digits before the point": {fields(null("a", dec(10, 2))), fields(null("a", dec(10, 1))),
+			schema.SchemaError{Column: "a", Have: "decimal(10,1)", Want: "decimal(10,2)"}},
+		"a long in a double": {fields(null("a", schema.Double)), fields(null("a", schema.Long)),
+			schema.SchemaError{Column: "a", Have: "long", Want: "double"}},
 		"another scale": {fields(null("a", schema.Decimal{Precision: 10, Scale: 2})), fields(null("a", schema.Decimal{Precision: 10, Scale: 3})),
 			schema.SchemaError{Column: "a", Have: "decimal(10,3)", Want: "decimal(10,2)"}},
 		"a time without its zone": {fields(null("a", schema.Timestamp)), fields(null("a", schema.TimestampNTZ)),

@@ -171,6 +171,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(`{"type":"struct","fields":[]}`)
 	f.Add(`{"type":"struct","fields":[{"name":"","type":"decimal(38,38)","metadata":{"a":1e999}}]}`)
 	f.Add(`{"type":"struct","fields":[{"name":"a","type":{"type":"map","keyType":"void","valueType":{"type":"struct"}}}]}`)
+	f.Add(`{"type":"struct","fields":[{"name":"a","type":"long","metadata":{"delta.typeChanges":[{"fromType":"integer","toType":"long","fieldPath":"element"},3,{}]}}]}`)
+	f.Add(`{"type":"struct","fields":[{"name":"a b","type":"long","metadata":{"delta.columnMapping.id":9223372036854775807,"delta.columnMapping.physicalName":7}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := schema.Parse(text)
 		if err != nil {
@@ -182,6 +184,10 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, s.JSON(), again.JSON())
 		_ = s.Validate()
 		_ = s.String()
+		_ = schema.CheckTypeChanges(s)
+		mapped, last := schema.MapByName.Assign(s, 0, func(f schema.Field) string { return f.Name })
+		require.NoError(t, schema.SamePlaces(mapped, schema.MapByName, mapped, schema.MapByName))
+		require.LessOrEqual(t, schema.MaxColumnID(mapped), last)
 		back, err := schema.FromArrow(s.Arrow())
 		if err == nil {
 			require.True(t, schema.Equal(s, back))

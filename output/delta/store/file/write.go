@@ -94,7 +94,11 @@ func (s *Store) writeTemp(dir string, data []byte) (string, error) {
 
 // Create implements store.Store.
 func (s *Store) Create(ctx context.Context, path string) (store.Writer, error) {
-	return s.create(ctx, path, bufferSize)
+	w, err := s.create(ctx, path, bufferSize)
+	if err != nil {
+		return nil, err // and not a writer that is nil in an interface that is not
+	}
+	return w, nil
 }
 
 func (s *Store) create(ctx context.Context, path string, buffer int) (*writer, error) {

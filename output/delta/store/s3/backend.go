@@ -193,6 +193,8 @@ func answer(err error) error {
 		out.Kind = remote.Present
 	case out.Code == "ConditionalRequestConflict" || out.Code == "OperationAborted":
 		out.Kind = remote.Busy
+	case errors.As(err, new(*smithy.DeserializationError)):
+		return err // what the service refuses, or that nothing is there, was in a body that broke off
 	case status == http.StatusMovedPermanently || status == http.StatusTemporaryRedirect:
 		out.Message += " (the bucket is in another region: set region)"
 	}

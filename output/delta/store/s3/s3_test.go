@@ -102,3 +102,15 @@ func TestEnvironment(t *testing.T) {
 	_, err = store.NewRegistry(s3.Provider(s3.Config{})).Open(t.Context(), "s3://lake/x")
 	require.ErrorContains(t, err, "AWS_REGION")
 }
+
+// An answer that breaks off in the middle of its error is asked for again: it may have said that there is nothing, or not.
+func TestTornAbsence(t *testing.T) {
+	t.Parallel()
+	c := config(server(t))
+	c.Remote = remotetest.Options()
+	transport := remotetest.NewTransport(func(_ *http.Request, n int) remotetest.Fault { return remotetest.Fault{Tear: n <= 2} })
+	c.HTTPClient = &http.Client{Transport: transport}
+	_, err := open(t, c, "s3://"+bucket+"/x").Get(t.Context(), "absent")
+	require.ErrorIs(t, err, store.ErrNotFound)
+	require.Len(t, transport.Requests(), 3)
+}

@@ -40,6 +40,7 @@ func Run(t *testing.T, opener Opener) {
 		{"create shows nothing before close", createHidden},
 		{"create replaces on close", createReplaces},
 		{"abort leaves nothing", createAbort},
+		{"create without a writer", createNothing},
 		{"close and abort are idempotent", createIdempotent},
 		{"open reads at any offset", openReads},
 		{"delete ignores what is absent", deleteAbsent},
@@ -237,6 +238,13 @@ func createAbort(t *testing.T, open func() store.Store) {
 	_, err = s.Get(t.Context(), "data/part")
 	require.ErrorIs(t, err, store.ErrNotFound)
 	require.Empty(t, list(t, s, "", ""))
+}
+
+// A writer that is nil must be equal to nil: whoever wraps a store asks.
+func createNothing(t *testing.T, open func() store.Store) {
+	w, err := open().Create(t.Context(), "../outside")
+	require.Error(t, err)
+	require.True(t, w == nil)
 }
 
 func createIdempotent(t *testing.T, open func() store.Store) {
