@@ -221,6 +221,10 @@ func printCleanup(w io.Writer, c *cli.Context, o maintain.LogOptions, r maintain
 	if o.DryRun {
 		verb, took = "Would delete", ""
 	}
+	if r.Oldest < 0 { // only what checkpoints left behind
+		_, err := fmt.Fprintf(w, "%s %s (%s) that no checkpoint names%s.\n", verb, counted(r.Sidecars, "sidecar"), humanBytes(r.Bytes), took)
+		return err
+	}
 	_, err := fmt.Fprintf(w, "%s %s and %s (%s in %s); the oldest version is %d then%s.\n", verb, counted(r.Commits, "commit"), counted(r.Checkpoints, "checkpoint"),
 		humanBytes(r.Bytes), counted(r.Files, "file"), r.Oldest, took)
 	return err

@@ -20,6 +20,21 @@ type rows struct {
 	Columns []string
 	Rows    [][]*string
 	Count   int64
+
+	// Of a foreign engine only: Delta's names of the columns' types; and if they were asked for, [column, condition, rows by the values,
+	// rows that the engine finds] and what it tells of the table.
+	Types    []string
+	Extremes [][4]any
+	Info     tableInfo
+}
+
+// tableInfo is what an engine tells of a table; zero where it does not.
+type tableInfo struct {
+	Version     *int64
+	History     [][3]any // version, operation, user metadata
+	Description string
+	Comments    map[string]string
+	Apps        []*int64
 }
 
 // canonical gives the values of a column that our reader read.

@@ -136,7 +136,7 @@ type request struct {
 }
 
 // read asks a foreign engine.
-func read(t *testing.T, python, engine string, requests ...request) []rows {
+func read[R any](t *testing.T, python, engine string, requests ...R) []rows {
 	t.Helper()
 	body, err := json.Marshal(requests)
 	require.NoError(t, err)
@@ -208,7 +208,7 @@ func (l *lake) source(t *testing.T, c change) rows {
 
 // engines are those of testdata/read_tables.py but Spark, and the packages they need.
 func engines() map[string]string {
-	return map[string]string{"datafusion": "deltalake", "pyarrow": "deltalake", "duckdb": "duckdb"}
+	return map[string]string{"datafusion": "deltalake", "pyarrow": "deltalake", "polars": "polars", "duckdb": "duckdb"}
 }
 
 // outputs are fields of the output that make the two kinds of lake.
@@ -312,7 +312,7 @@ func (l *lake) tables(t *testing.T) []readTable {
 		list = append(list, readTable{table, request{Path: l.path(table)}, l.own(t, table)})
 	}
 	for _, f := range filters(t, list[1].want) {
-		list = append(list, readTable{fmt.Sprint("orders where ", f.where), request{l.path("orders"), f.where}, f.rows})
+		list = append(list, readTable{fmt.Sprint("orders where ", f.where), request{Path: l.path("orders"), Where: f.where}, f.rows})
 	}
 	return list
 }

@@ -2,9 +2,10 @@
 
     python read_tables.py ENGINE < request.json
 
-ENGINE: datafusion (delta-rs' own scan), pyarrow (what pandas users of delta-rs get), duckdb, spark. The request is a list of
-{"path": ..., "where": [[column, operator, kind, value], ...]}, kinds are text, integer and time (UTC, no zone). The answer is one line
-of JSON: a list of {"columns": [...], "rows": [[...]], "count": n}, where count is what the engine's COUNT(*) says. See canon().
+ENGINE: datafusion (delta-rs' own scan), pyarrow (what pandas users of delta-rs get), polars, duckdb, spark. The request is a list of
+{"path": ..., "where": [[column, operator, kind, value], ...], "extremes": bool, "apps": [...]}, kinds are text, integer and time (UTC,
+no zone). The answer is one line of JSON: a list of {"columns": [...], "types": [...], "rows": [[...]], "count": n, "extremes": [...],
+"info": {...}}, where types are Delta's names and count is what the engine's COUNT(*) says. See canon(), extremes() and info().
 """
 import datetime
 import glob
@@ -14,6 +15,7 @@ import struct
 import sys
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 def canon(column):
@@ -67,13 +69,31 @@ def read_pyarrow(path, where):
     return rows, rows.num_rows
 
 
-def read_duckdb(path, where):
+def read_polars(path, where):
+    import polars as pl
+
+    frame = pl.scan_delta(path)
+    types = frame.collect_schema()
+    convert = {"integer": int, "text": str, "time": datetime.datetime.fromisoformat}
+    for column, operator, kind, value in where:
+        expr = pl.col(column)
+        literal = pl.lit(convert[kind](value)) if kind != "time" else pl.lit(convert[kind](value)).cast(types[column])
+        frame = frame.filter({">": expr > literal, ">=": expr >= literal, "<=": expr <= literal}[operator])
+    return frame.collect().to_arrow(), frame.select(pl.len()).collect().item()
+
+
+def connect_duckdb():
     import duckdb
 
     found = glob.glob(os.path.join(sys.prefix, "lib/python3*/site-packages/duckdb_ext*/extensions/**/delta.duckdb_extension"), recursive=True)
     con = duckdb.connect()
     con.execute(f"LOAD '{found[0]}'")
     con.execute("SET TimeZone='UTC'")
+    return con
+
+
+def read_duckdb(path, where):
+    con = connect_duckdb()
     suffix = " WHERE " + sql(where) if where else ""
     count = con.execute(f"SELECT COUNT(*) FROM delta_scan('{path}'){suffix}").fetchone()[0]
     return con.execute(f"SELECT * FROM delta_scan('{path}'){suffix}").to_arrow_table(), count
@@ -112,13 +132,122 @@ def read_spark(path, where):
     return frame.toArrow(), frame.count()
 
 
+NAMES = {
+    pa.bool_(): "boolean", pa.int8(): "byte", pa.int16(): "short", pa.int32(): "integer", pa.int64(): "long", pa.float32(): "float",
+    pa.float64(): "double", pa.string(): "string", pa.large_string(): "string", pa.string_view(): "string", pa.binary(): "binary",
+    pa.large_binary(): "binary", pa.binary_view(): "binary", pa.date32(): "date",
+}
+
+
+def type_name(t):
+    if pa.types.is_decimal(t):
+        return f"decimal({t.precision},{t.scale})"
+    if pa.types.is_timestamp(t):
+        return "timestamp" if t.tz else "timestamp_ntz"
+    return NAMES.get(t, str(t))
+
+
+def literal(v, t):
+    """A value of an Arrow type in SQL, of exactly that type."""
+    text = str(v).replace("'", "''")
+    if pa.types.is_timestamp(t):
+        text = v.replace(tzinfo=None).isoformat(timespec="microseconds")
+        if sys.argv[1] == "datafusion":
+            return f"arrow_cast('{text}{'Z' if t.tz else ''}', 'Timestamp(Microsecond, {'Some(' + chr(34) + t.tz + chr(34) + ')' if t.tz else 'None'})')"
+        return f"TIMESTAMPTZ '{text}+00'" if t.tz else f"TIMESTAMP '{text}'"
+    if pa.types.is_date32(t):
+        return f"CAST('{text}' AS DATE)"
+    if pa.types.is_decimal(t):
+        return f"CAST('{format(v, 'f')}' AS DECIMAL({t.precision},{t.scale}))"
+    if pa.types.is_floating(t):
+        return f"CAST('{v!r}' AS {'REAL' if t == pa.float32() else 'DOUBLE'})"
+    return str(v).lower() if pa.types.is_boolean(t) else str(v) if pa.types.is_integer(t) else f"'{text}'"
+
+
+def counter(path):
+    """A function that counts the rows where (column, operator, value, type) holds, through the engine's own pruning."""
+    engine = sys.argv[1]
+    if engine in ("datafusion", "duckdb"):
+        if engine == "duckdb":
+            con = connect_duckdb()
+            ask = lambda where: con.execute(f"SELECT COUNT(*) FROM delta_scan('{path}') WHERE {where}").fetchone()[0]
+        else:
+            from deltalake import DeltaTable, QueryBuilder
+
+            run = QueryBuilder().register("t", DeltaTable(path)).execute
+            ask = lambda where: pa.table(run(f"SELECT COUNT(*) AS n FROM t WHERE {where}").read_all())["n"][0].as_py()
+        return lambda column, operator, v, t: ask(f'"{column}" {operator} {literal(v, t)}')
+    if engine == "polars":
+        import polars as pl
+
+        frame = pl.scan_delta(path)
+        types = frame.collect_schema()
+
+        def count(column, operator, v, t):
+            value = pl.lit(v, dtype=types[column])
+            expr = {"=": pl.col(column) == value, "<": pl.col(column) < value, ">": pl.col(column) > value}[operator]
+            return frame.filter(expr).select(pl.len()).collect().item()
+
+        return count
+    from deltalake import DeltaTable
+
+    dataset = DeltaTable(path).to_pyarrow_dataset()
+
+    def count_pyarrow(column, operator, v, t):
+        value = pa.scalar(v, dataset.schema.field(column).type)
+        expr = {"=": pc.field(column) == value, "<": pc.field(column) < value, ">": pc.field(column) > value}[operator]
+        return dataset.count_rows(filter=expr)
+
+    return count_pyarrow
+
+
+def extremes(path, table):
+    """[column, condition, rows by the values, rows that the engine finds] at the least and greatest value of each column."""
+    count, out = counter(path), []
+    for field, column in zip(table.schema, table.columns):
+        t = field.type
+        if pa.types.is_dictionary(t):
+            column = column.cast(t.value_type)
+            t = t.value_type
+        values = [v for v in column.to_pylist() if v is not None]
+        if not values or pa.types.is_nested(t) or "binary" in type_name(t) or any(v != v for v in values):
+            continue
+        key = (lambda v: v.encode()) if isinstance(values[0], str) else (lambda v: v)
+        least, most = min(values, key=key), max(values, key=key)
+        for operator, v, want in (("=", least, values.count(least)), ("=", most, values.count(most)), ("<", least, 0), (">", most, 0),
+                                  (">", least, len(values) - values.count(least)), ("<", most, len(values) - values.count(most))):
+            out.append([field.name, f"{operator} {v!r}", want, count(field.name, operator, v, t)])
+    return out
+
+
+def info(path, apps):
+    """What the engine tells of the table beside its rows."""
+    engine = sys.argv[1]
+    if engine in ("datafusion", "pyarrow"):
+        from deltalake import DeltaTable
+
+        table = DeltaTable(path)
+        history = [[h["version"], h["operation"], h.get("userMetadata") or ""] for h in table.history()]
+        return {"version": table.version(), "history": sorted(history), "description": table.metadata().description or "",
+                "apps": [table.transaction_version(a) for a in apps],
+                "comments": {f.name: f.metadata.get("comment", "") for f in table.schema().fields}}
+    if engine == "duckdb":
+        con = connect_duckdb()
+        con.execute(f"ATTACH '{path}' AS t (TYPE delta)")
+        return {"apps": [con.execute(f"SELECT * FROM delta_get_transaction_version('t', '{a}')").fetchone()[0] for a in apps]}
+    return {}
+
+
 def main():
     read = globals()["read_" + sys.argv[1]]
     out = []
     for request in json.load(sys.stdin):
         table, count = read(request["path"], request.get("where") or [])
         columns = [canon(table.column(i)) for i in range(table.num_columns)]
-        out.append({"columns": table.column_names, "rows": list(map(list, zip(*columns))), "count": count})
+        out.append({"columns": table.column_names, "types": [type_name(t) for t in table.schema.types], "rows": list(map(list, zip(*columns))), "count": count})
+        if request.get("extremes"):
+            out[-1]["extremes"] = extremes(request["path"], table)
+            out[-1]["info"] = info(request["path"], request.get("apps") or [])
     print(json.dumps(out), flush=True)
     os._exit(0)  # delta-rs with pyarrow has been seen to abort at the exit of the interpreter
 
