@@ -40,6 +40,10 @@ type config struct {
 	snapshotOnSwitch  bool
 	snapshotChunkRows int64
 	snapshotIsolation sqlserver.SnapshotIsolation
+	snapshotMode      string
+
+	snapshotParallelism int
+	snapshotMinHeadroom time.Duration
 
 	resnapshotInterval time.Duration
 }
@@ -81,6 +85,7 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 			ConnectTimeout:   take(f, conf.FieldDuration, fieldConnectTimeout),
 			ReadTimeout:      take(f, conf.FieldDuration, fieldReadTimeout),
 			LockTimeout:      take(f, conf.FieldDuration, fieldLockTimeout),
+			Reader:           take(f, conf.FieldString, fieldReader),
 		},
 		run:             take(f, conf.FieldString, fieldRun),
 		format:          take(f, conf.FieldString, fieldFormat),
@@ -101,6 +106,9 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 	}
 	c.snapshotOnSwitch = take(f, conf.FieldBool, fieldSnapshotOnSwitch)
 	c.snapshotChunkRows = int64(take(f, conf.FieldInt, fieldSnapshotChunkRows))
+	c.snapshotMode = take(f, conf.FieldString, fieldSnapshotMode)
+	c.snapshotParallelism = take(f, conf.FieldInt, fieldSnapshotParallelism)
+	c.snapshotMinHeadroom = take(f, conf.FieldDuration, fieldSnapshotMinHeadroom)
 	c.resnapshotInterval = take(f, conf.FieldDuration, fieldResnapshotInterval)
 	if take(f, conf.FieldString, fieldSnapshotIsolation) == isolationSnapshot {
 		c.snapshotIsolation = sqlserver.Snapshot
@@ -136,7 +144,11 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 	if c.overrides, err = parseOverrides(conf); err != nil {
 		return config{}, err
 	}
-	c.server.MaxConnections = c.parallelReads + 2
+	if c.run == runSnapshotOnly {
+		c.streamSnapshot = true
+	}
+	// One for each read, one for the poll, one for the end of the next chunk.
+	c.server.MaxConnections = c.parallelReads + c.snapshotParallelism + 3
 	return c, c.validate()
 }
 

@@ -26,6 +26,15 @@ func (f *fakeSource) insert(name string, n int, id int64) {
 	slices.Sort(t.source)
 }
 
+// move gives a row another key, and the commit that captures it.
+func (f *fakeSource) move(name string, n int, from, to int64) {
+	f.insert(name, n, to)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.tables[mssqlcdc.TableID{Schema: "dbo", Name: name}]
+	t.source = slices.DeleteFunc(t.source, func(id int64) bool { return id == from })
+}
+
 func bound(id int64) sqlserver.Bound {
 	text := strconv.FormatInt(id, 10)
 	return sqlserver.Bound{&text}
@@ -47,8 +56,14 @@ func (f *fakeSource) SnapshotKey(context.Context, sqlserver.Layout, []string) (s
 	return sqlserver.SnapshotKey{Columns: []sqlserver.KeyColumn{{Name: "id", Type: "bigint"}}, Unique: true}, nil
 }
 
-func (f *fakeSource) SnapshotStamp(ctx context.Context, _ mssqlcdc.CaptureInstance) (sqlserver.Head, error) {
-	return f.MaxLSN(ctx)
+func (f *fakeSource) SnapshotStamp(ctx context.Context, instance mssqlcdc.CaptureInstance) (sqlserver.Head, error) {
+	head, err := f.MaxLSN(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n, other := f.headOf[instance.Name]; other && head.LSN.Less(fakeLSN(n)) {
+		head.LSN, head.Time = fakeLSN(n), fakeTime(fakeLSN(n))
+	}
+	return head, err
 }
 
 func (f *fakeSource) sourceIDs(layout sqlserver.Layout, from, to sqlserver.Bound) []int64 {
@@ -91,9 +106,12 @@ func (f *fakeSource) EndBound(_ context.Context, layout sqlserver.Layout, _ sqls
 func (f *fakeSource) ReadChunk(_ context.Context, request sqlserver.ChunkRequest) iter.Seq2[sqlserver.Part, error] {
 	ids := f.sourceIDs(request.Layout, request.From, request.To)
 	f.mu.Lock()
-	readErr := f.readErr
+	readErr, reading := f.readErr, f.reading
 	f.mu.Unlock()
 	return func(yield func(sqlserver.Part, error) bool) {
+		if reading != nil {
+			defer reading(request)()
+		}
 		size := int(max(1, request.Limits.PartRows))
 		for index := 0; ; index++ {
 			if readErr != nil {
@@ -126,4 +144,38 @@ func fakeSnapshotRecord(layout sqlserver.Layout, ids []int64, stamp sqlserver.He
 		}
 	}
 	return builder.NewRecord()
+}
+
+func (f *fakeSource) CheckSnapshotAllowed(context.Context) error { return f.notAllowed }
+
+func (f *fakeSource) ServerClock(ctx context.Context) (string, error) {
+	head, err := f.MaxLSN(ctx)
+	return head.LSN.String(), err
+}
+
+func (f *fakeSource) UnchangedSince(ctx context.Context, instance mssqlcdc.CaptureInstance, since mssqlcdc.LSN, clock string) (unchanged, known bool, err error) {
+	upto, err := mssqlcdc.ParseLSN(clock)
+	if err != nil {
+		return false, false, err
+	}
+	moved, err := f.Moved(ctx, []sqlserver.Cursor{{Instance: instance, After: since}}, upto)
+	if err != nil {
+		return false, false, err
+	}
+	return !moved[0].Moved, true, nil
+}
+
+func (f *fakeSource) CommitsAfter(_ context.Context, after, upto mssqlcdc.LSN, n int64) (mssqlcdc.LSN, error) {
+	_, lo := after.Parts()
+	if bound := fakeLSN(int(lo + n)); bound.Less(upto) {
+		return bound, nil
+	}
+	return upto, nil
+}
+
+func (f *fakeSource) Health(context.Context) (sqlserver.Health, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	return sqlserver.Health{Errors: 3, Scanned: true}, f.hidden
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,13 +21,20 @@ import (
 // read is a list of commits, and errors come where a test puts them. That the real
 // client keeps the same contract is tested against the simulator.
 type fakeSource struct {
-	mu      sync.Mutex
-	tables  map[mssqlcdc.TableID]*fakeTable
-	head    mssqlcdc.LSN
-	readErr func(table mssqlcdc.TableID, part int) error // nil: none
-	pollErr func() error
-	polls   int
-	closed  bool
+	mu         sync.Mutex
+	tables     map[mssqlcdc.TableID]*fakeTable
+	head       mssqlcdc.LSN
+	readErr    func(table mssqlcdc.TableID, part int) error // nil: none
+	pollErr    func() error
+	polls      int
+	notAllowed error // of SNAPSHOT isolation
+	closed     bool
+	asked      int                                         // times that Health was asked
+	hidden     error                                       // of Health
+	reading    func(sqlserver.ChunkRequest) (ended func()) // called with each chunk that is read; nil: nothing
+	readWindow func(mssqlcdc.Window) error                 // nil: none
+	headOf     map[string]int                              // LSNs of SnapshotStamp that differ from head, by instance
+	lowTime    time.Time                                   // commit time of min_lsn
 }
 
 type fakeTable struct {
@@ -134,6 +142,11 @@ func (f *fakeSource) Instances(context.Context) ([]mssqlcdc.CaptureInstance, err
 	return all, nil
 }
 
+func (f *fakeSource) InstancesOf(ctx context.Context, tables []mssqlcdc.TableID) ([]mssqlcdc.CaptureInstance, error) {
+	all, err := f.Instances(ctx)
+	return slices.DeleteFunc(all, func(i mssqlcdc.CaptureInstance) bool { return !slices.Contains(tables, i.Table) }), err
+}
+
 func (f *fakeSource) CheckPermissions(context.Context, mssqlcdc.CaptureInstance) error { return nil }
 
 func (f *fakeSource) Columns(_ context.Context, instance mssqlcdc.CaptureInstance, _ sqlserver.ColumnOptions) (sqlserver.Layout, error) {
@@ -171,7 +184,7 @@ func (f *fakeSource) Moved(_ context.Context, cursors []sqlserver.Cursor, upto m
 			all = append(all, sqlserver.Movement{Cursor: c, Err: &sqlserver.DataLossError{Instance: c.Instance.Name, Table: c.Instance.Table, From: c.After.Next(), Reason: "its change table is gone"}})
 			continue
 		}
-		m := sqlserver.Movement{Cursor: c, MinLSN: t.low}
+		m := sqlserver.Movement{Cursor: c, MinLSN: t.low, MinLSNTime: f.lowTime}
 		if c.After.Next().Less(t.low) {
 			m.Err = &sqlserver.DataLossError{Instance: c.Instance.Name, Table: c.Instance.Table, From: c.After.Next(), MinLSN: t.low, Reason: "purged"}
 		}
@@ -212,9 +225,15 @@ func (f *fakeSource) Read(ctx context.Context, request sqlserver.ReadRequest) it
 			}
 		}
 	}
-	readErr := f.readErr
+	readErr, readWindow, low := f.readErr, f.readWindow, f.lowTime
 	f.mu.Unlock()
 	return func(yield func(sqlserver.Part, error) bool) {
+		if readWindow != nil {
+			if err := readWindow(window); err != nil {
+				yield(sqlserver.Part{}, err)
+				return
+			}
+		}
 		size := int(max(1, request.Limits.PartRows))
 		for index := 0; ; index++ {
 			if readErr != nil {
@@ -225,6 +244,7 @@ func (f *fakeSource) Read(ctx context.Context, request sqlserver.ReadRequest) it
 			}
 			n := min(size, len(rows))
 			part := sqlserver.Part{Record: fakeRecord(request.Layout, rows[:n]), Window: window, Index: index, Last: n == len(rows)}
+			part.Metrics.MinLSNTime = low
 			rows = rows[n:]
 			if !yield(part, nil) || part.Last {
 				return

@@ -39,6 +39,7 @@ func (s *scheduler) tableFailed(ctx context.Context, t *table, err error) error 
 		}
 	}
 	if class == sqlserver.Transient {
+		t.failed.Add(1)
 		pause := t.backoff.step()
 		t.retryAt = time.Now().Add(pause)
 		s.log.Warnf("Trying again in %s: %v", pause, err)
@@ -77,7 +78,7 @@ func (s *scheduler) goOnAfter(ctx context.Context, t *table, loss *sqlserver.Dat
 		return nil
 	case s.config.onDataLoss == lossFail:
 		return errLossStands
-	case t.snapshot != nil && t.snapshot.reading:
+	case t.snapshot != nil && t.snapshot.reading > 0:
 		t.later()
 		return nil
 	}
@@ -181,7 +182,7 @@ func (s *scheduler) resnapshot(ctx context.Context, t *table, loss *sqlserver.Da
 		return err
 	}
 	state = t.tracker.openSnapshot(fresh.Snapshot)
-	if err := s.save(ctx, t, state); err != nil {
+	if err := s.save(ctx, t); err != nil {
 		return fmt.Errorf("storing that a snapshot is open: %w", err)
 	}
 	s.log.Warnf("Table %s is read whole again, snapshot %s: %v", t.id, fresh.LSN, loss)
@@ -196,7 +197,7 @@ func (s *scheduler) passSnapshot(ctx context.Context, t *table, loss *sqlserver.
 	}
 	event := eventAt(mssqlcdc.EventSnapshotOpen, t.layout.Instance, state.Snapshot.LSN)
 	event.LostFrom, event.LostTo = state.Snapshot.LostFrom, state.Snapshot.LostTo
-	detail, err := json.Marshal(openDetail(state.Generation, t.snapshot.key, loss))
+	detail, err := json.Marshal(t.snapshot.openDetail(state.Generation, loss))
 	if err != nil {
 		return err
 	}
@@ -208,11 +209,7 @@ func (s *scheduler) passSnapshot(ctx context.Context, t *table, loss *sqlserver.
 // committed. Where the source does not know, now stands for the end: a gap that is
 // too long is no false claim.
 func (s *scheduler) gap(ctx context.Context, t *table, upto mssqlcdc.LSN) (from, to *time.Time, err error) {
-	state := t.tracker.acknowledged()
-	begin := state.CommitTime
-	if begin.IsZero() {
-		begin = state.CompleteFromTime
-	}
+	begin := t.tracker.acknowledged().Time()
 	end, known, err := s.source.CommitTime(ctx, upto.Next(), false)
 	if err != nil {
 		return nil, nil, fmt.Errorf("asking for the commit time of %s: %w", upto, err)

@@ -28,7 +28,7 @@ func (r *read) envelope(server sqlserver.Server, part sqlserver.Part) (mssqlcdc.
 		PrevDataLSN:  r.prev,
 		CompleteFrom: state.CompleteFrom, CompleteFromTime: state.CompleteFromTime,
 	}
-	if open := state.Snapshot; open != nil && !open.Complete && !open.OnSwitch {
+	if open := state.Snapshot; open != nil && open.Holds(part.Window.End) && !open.OnSwitch {
 		e.OpenSnapshot = open.LSN
 	}
 	if r.chunk != nil {

@@ -41,6 +41,7 @@ func newReader(config config, res *service.Resources, open opener) *reader {
 	access := func(ctx context.Context, fn func(checkpoint.Cache)) error {
 		return res.AccessCache(ctx, config.checkpointCache, func(c service.Cache) { fn(c) })
 	}
+	config.server.Chosen = newChoices(res).note
 	r := &reader{
 		config: config, log: res.Logger(), metrics: newMetrics(res.Metrics()), open: open,
 		store: checkpoint.NewStore(access, config.checkpointKey),
@@ -97,7 +98,9 @@ func (r *reader) connect(ctx context.Context) (err error) {
 		}
 	}()
 	setup := setup{config: r.config, source: source, store: r.store}
-	tables, waiting, err := r.openTables(ctx, setup)
+	together := setup
+	together.shared = new(sqlserver.Head)
+	tables, waiting, err := r.openTables(ctx, together)
 	if err != nil {
 		return err
 	}

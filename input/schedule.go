@@ -18,9 +18,11 @@ import (
 // one goroutine; each read has one of its own.
 type scheduler struct {
 	*stream
-	reads    chan<- *read // windows in the order in which they leave
-	finished chan *read   // reads whose last part was read
-	running  int
+	reads    chan<- *read  // windows in the order in which they leave
+	finished chan *read    // reads whose last part was read
+	running  int           // windows that are being read
+	chunks   int           // chunks that are being read
+	helpers  chan struct{} // places of connections that read chunks beside those of their own
 	group    sync.WaitGroup
 
 	head     sqlserver.Head
@@ -44,8 +46,10 @@ type read struct {
 	parts    chan sqlserver.Part
 	err      error // set before parts is closed
 
-	end  mssqlcdc.LSN // exact end, set before the read is finished
-	rows int64
+	end       mssqlcdc.LSN // exact end, set before the read is finished
+	endTime   time.Time
+	watermark time.Time // commit time of min_lsn after the read
+	rows      int64
 }
 
 // run polls and starts reads until the bounded run is complete, the context ends
@@ -103,138 +107,6 @@ func (s *scheduler) recover(ctx context.Context, err error) (bool, error) {
 	return true, nil
 }
 
-// pollIfDue asks how far capture has come and which tables moved.
-func (s *scheduler) pollIfDue(ctx context.Context) error {
-	now := time.Now()
-	if !s.polledAt.IsZero() && now.Sub(s.polledAt) < s.config.pollInterval {
-		return nil
-	}
-	if now.Sub(s.foundAt) >= s.tablesInterval() {
-		s.foundAt = now
-		if err := s.findMore(ctx); err != nil {
-			return err
-		}
-	}
-	head, err := s.source.MaxLSN(ctx)
-	if err != nil {
-		return fmt.Errorf("polling max_lsn: %w", err)
-	}
-	if !head.LSN.Less(s.head.LSN) || s.head.LSN.IsZero() {
-		s.head = head
-	}
-	s.polledAt = now
-	s.metrics.polled(head)
-	if s.config.run == runAvailableNow && s.target == nil {
-		target := head.LSN
-		s.target = &target
-	}
-	if err := s.look(ctx, now); err != nil {
-		return err
-	}
-	if err := s.lookForNewer(ctx); err != nil {
-		return err
-	}
-	s.retry.reset()
-	s.failures = 0
-	return nil
-}
-
-// tablesInterval is how often tables are looked for: soon again while some wait for
-// capture.
-func (s *scheduler) tablesInterval() time.Duration {
-	if len(s.waiting) > 0 {
-		return min(s.config.tablesInterval, max(s.config.pollInterval, time.Second))
-	}
-	return s.config.tablesInterval
-}
-
-// upto is the last LSN that a window may end at.
-func (s *scheduler) upto() mssqlcdc.LSN {
-	if s.target != nil {
-		return *s.target
-	}
-	return s.head.LSN
-}
-
-// look finds out which tables moved and advances the ones that did not.
-func (s *scheduler) look(ctx context.Context, now time.Time) error {
-	var asked []*table
-	var cursors []sqlserver.Cursor
-	for _, t := range s.tables {
-		if !t.ready(now) || t.moved || !t.sent.Less(s.upto()) {
-			continue
-		}
-		if err := t.loss; err != nil {
-			t.loss = nil
-			if err := s.tableFailed(ctx, t, err); err != nil {
-				return err
-			}
-			continue
-		}
-		if !t.checked {
-			done, err := s.setup.checkRestored(ctx, t, s.head)
-			if err != nil {
-				if err := s.tableFailed(ctx, t, err); err != nil {
-					return err
-				}
-				continue
-			}
-			if !done {
-				continue
-			}
-			t.checked = true
-		}
-		asked, cursors = append(asked, t), append(cursors, t.cursor())
-	}
-	if len(asked) == 0 {
-		return nil
-	}
-	movements, err := s.source.Moved(ctx, cursors, s.upto())
-	if err != nil {
-		return fmt.Errorf("looking for changed tables: %w", err)
-	}
-	for i, t := range asked {
-		if err := s.moved(ctx, t, movements[i], now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *scheduler) moved(ctx context.Context, t *table, m sqlserver.Movement, now time.Time) error {
-	switch {
-	case m.Err != nil:
-		return s.tableFailed(ctx, t, m.Err)
-	case m.Moved:
-		t.moved = true
-		return nil
-	case s.target == nil && now.Sub(t.idleAt) < s.config.idleInterval:
-		return nil
-	}
-	window := mssqlcdc.Window{Start: t.sent, End: s.upto()}
-	if window.End == s.head.LSN {
-		window.EndTime = s.head.Time
-	}
-	t.idleAt = now
-	return s.sendIdle(ctx, t, window, m)
-}
-
-// sendIdle sends a window without rows, which nobody needs to read.
-func (s *scheduler) sendIdle(ctx context.Context, t *table, window mssqlcdc.Window, m sqlserver.Movement) error {
-	r := s.newRead(t, window)
-	r.end, r.events, t.events = window.End, t.events, nil
-	part := s.source.Idle(t.layout, window, m, s.head)
-	r.parts <- part
-	close(r.parts)
-	t.sent = window.End
-	select {
-	case s.reads <- r:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 func (s *scheduler) newRead(t *table, window mssqlcdc.Window) *read {
 	return &read{table: t, instance: t.layout.Instance, window: window, attempt: s.attempts.Add(1), head: s.head, prev: t.sentData, parts: make(chan sqlserver.Part, 1)}
 }
@@ -243,7 +115,7 @@ func (s *scheduler) newRead(t *table, window mssqlcdc.Window) *read {
 func (s *scheduler) startReads(ctx context.Context) (bool, error) {
 	started := false
 	for range s.tables {
-		if s.running >= s.config.parallelReads {
+		if s.running >= s.config.parallelReads && s.chunks >= s.config.mostChunks() {
 			break
 		}
 		t := s.tables[s.turn%len(s.tables)]
@@ -262,10 +134,13 @@ func (s *scheduler) startNext(ctx context.Context, t *table) (bool, error) {
 	if t.waits(time.Now()) {
 		return false, nil
 	}
-	window := t.moved && !t.reading
+	s.mind(t)
+	window := t.moved && !t.reading && s.running < s.config.parallelReads
+	from, chunk := t.nextChunk()
+	chunk = chunk && s.chunks < s.config.mostChunks()
 	switch {
-	case t.chunkDue() && (!window || t.snapshot.turn):
-		return true, s.startChunk(ctx, t)
+	case chunk && (!window || t.snapshot.turn):
+		return true, s.startChunk(ctx, t, from)
 	case window:
 		if t.snapshot != nil {
 			t.snapshot.turn = true
@@ -312,7 +187,11 @@ func (s *scheduler) plan(ctx context.Context, t *table, limits sqlserver.Limits)
 			return sqlserver.Plan{}, nil, err
 		}
 	}
-	plan, err := s.source.Plan(ctx, t.layout, t.sent, s.uptoOf(t), limits)
+	upto, err := s.narrowed(ctx, t)
+	if err != nil {
+		return sqlserver.Plan{}, nil, err
+	}
+	plan, err := s.source.Plan(ctx, t.layout, t.sent, upto, limits)
 	if err != nil || plan.Window.IsEmpty() {
 		return plan, nil, err
 	}
@@ -320,14 +199,28 @@ func (s *scheduler) plan(ctx context.Context, t *table, limits sqlserver.Limits)
 	return plan, slices.Concat(t.events, events), err
 }
 
-// active counts the tables that have something to read.
+// narrowed is where the table's next window may end: after reads that failed, fewer and
+// fewer commits further, down to one. What the server takes too long over, or cannot
+// send, holds up no more than itself.
+func (s *scheduler) narrowed(ctx context.Context, t *table) (mssqlcdc.LSN, error) {
+	upto := s.uptoOf(t)
+	if t.narrow < 2 || !t.sent.Less(upto) {
+		return upto, nil
+	}
+	commits := max(1, int64(65_536)>>min(62, 3*(t.narrow-1)))
+	bound, err := s.source.CommitsAfter(ctx, t.sent, upto, commits)
+	if err != nil || bound.IsZero() {
+		return upto, err
+	}
+	s.log.Debugf("Table %s: the next window is cut to %d commits after %d reads that failed", t.id, commits, t.narrow)
+	return bound, nil
+}
+
+// active counts the tables that have changes to read.
 func (s *scheduler) active() int {
 	n := 0
 	for _, t := range s.tables {
 		if t.moved && !t.isolated {
-			n++
-		}
-		if t.chunkDue() && !t.isolated {
 			n++
 		}
 	}
@@ -352,6 +245,7 @@ func (s *scheduler) passOn(ctx context.Context, r *read, parts iter.Seq2[sqlserv
 		r.rows += part.Record.NumRows()
 		if part.Last {
 			r.end, last = part.Window.End, true
+			r.endTime, r.watermark = part.Window.EndTime, part.Metrics.MinLSNTime
 		}
 		select {
 		case r.parts <- part:
@@ -368,15 +262,18 @@ func (s *scheduler) passOn(ctx context.Context, r *read, parts iter.Seq2[sqlserv
 // settleRead takes a finished read into account.
 func (s *scheduler) settleRead(ctx context.Context, r *read) error {
 	t := r.table
-	s.running--
 	if r.chunk != nil {
 		return s.settleChunk(ctx, r)
 	}
+	s.running--
 	t.reading = false
 	if r.err != nil {
+		t.narrow++
 		return s.tableFailed(ctx, t, fmt.Errorf("reading window %s of %s: %w", r.window, t.id, r.err))
 	}
-	t.backoff.reset()
+	t.recovered()
+	t.narrow = max(0, t.narrow-1)
+	t.measured(r.endTime, r.watermark)
 	t.events = nil
 	t.sent = r.end
 	if r.rows > 0 {
@@ -388,7 +285,7 @@ func (s *scheduler) settleRead(ctx context.Context, r *read) error {
 
 // complete tells whether a bounded run has read all it was to read.
 func (s *scheduler) complete() bool {
-	if s.target == nil || s.running > 0 {
+	if s.setTarget(); s.target == nil || s.running+s.chunks > 0 {
 		return false
 	}
 	for _, t := range s.tables {
@@ -401,16 +298,17 @@ func (s *scheduler) complete() bool {
 
 // pause waits for a read to finish, the next poll, or a table's next attempt.
 func (s *scheduler) pause(ctx context.Context, started bool) error {
-	if started && s.running < s.config.parallelReads && s.active() > s.running {
-		return nil
+	if started {
+		return nil // more may start
 	}
 	next := s.config.pollInterval - time.Since(s.polledAt)
+	windows, chunks := s.running < s.config.parallelReads, s.chunks < s.config.mostChunks()
 	for _, t := range s.tables {
-		if !t.isolated && (t.moved && !t.reading || t.chunkDue()) {
+		if !t.isolated && (windows && t.moved && !t.reading || chunks && t.chunkDue()) {
 			next = min(next, time.Until(t.retryAt))
 		}
 	}
-	if s.running >= s.config.parallelReads {
+	if !windows {
 		next = s.config.pollInterval // nothing can start before one finishes
 	}
 	timer := time.NewTimer(max(next, 0))
@@ -431,43 +329,3 @@ func (s *scheduler) pause(ctx context.Context, started bool) error {
 
 // wait returns when no read runs any more.
 func (s *scheduler) wait() { s.group.Wait() }
-
-// findMore opens tables that appeared since the last look.
-func (s *scheduler) findMore(ctx context.Context) error {
-	known := map[mssqlcdc.TableID]bool{}
-	for _, t := range s.tables {
-		known[t.id] = true
-	}
-	all, err := s.setup.find(ctx)
-	var gone *sqlserver.ConfigError
-	if errors.As(err, &gone) {
-		return nil // the tables that run have their own errors
-	}
-	if err != nil {
-		return err
-	}
-	for _, f := range all {
-		if known[f.table] {
-			continue
-		}
-		start := startFrom{kind: startEarliest}
-		if s.waiting[f.table] {
-			start = s.config.start
-		}
-		t, err := s.setup.open(ctx, f, start)
-		switch {
-		case err == nil:
-			delete(s.waiting, f.table)
-			s.refused.own(f.table)
-			s.tables = append(s.tables, t)
-			s.log.Infof("Table %s was found and is read from %s on", t.id, t.sent)
-		case notReady(err), sqlserver.Classify(err) == sqlserver.Transient:
-			s.log.Debugf("Table %s is not ready yet: %v", f.table, err)
-		case s.config.onTableError == onErrorIsolate:
-			s.log.Warnf("Table %s is left out: %v", f.table, err)
-		default:
-			return err
-		}
-	}
-	return nil
-}

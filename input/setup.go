@@ -23,6 +23,7 @@ type setup struct {
 	config config
 	source source
 	store  *checkpoint.Store
+	shared *sqlserver.Head // S of the snapshots that are opened together; nil: each has its own
 }
 
 // found is a table with its capture instances, oldest first.

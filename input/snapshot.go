@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
@@ -14,38 +16,51 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver"
 )
 
-// snapshot is the snapshot of a table while it is open: its chunks are read one
-// after the other beside the windows. Fields belong to the scheduler's goroutine
-// but for those that say otherwise.
+// snapshot is the snapshot of a table while it is open: its chunks are read beside
+// the windows, one or two at once, and leave in order. Fields belong to the
+// scheduler's goroutine but for those that say otherwise.
 type snapshot struct {
-	lsn     mssqlcdc.LSN
-	time    time.Time // commit time of lsn
-	key     sqlserver.SnapshotKey
-	next    int64           // number of the next chunk to read
-	from    sqlserver.Bound // where it begins
-	ended   bool            // the final chunk was read
-	reading bool
-	turn    bool // the last read of the table was a window
+	lsn   mssqlcdc.LSN
+	time  time.Time // commit time of lsn
+	key   sqlserver.SnapshotKey
+	whole bool // read at one moment
+
+	next    int64            // number of the next chunk to read
+	reading int              // chunks that are being read
+	latest  map[int64]*chunk // the last attempt at each of those
+	ended   bool             // the final chunk was read
+	turn    bool             // the last read of the table was a window
+	through mssqlcdc.LSN     // max_lsn after the last chunk was read
+	paused  bool             // clean-up is too close behind the stream
 
 	// released says that a window went out after the last acknowledgement: the
 	// verdict, which the snapshot held, moves with it.
 	released bool
 	told     bool // that it is complete
 
-	// Of the goroutine that hands out: what went out so far.
+	planning sync.Mutex // held while the end of a chunk is decided
+
+	// Of the goroutine that hands out: which chunk is next, what went out so far.
+	out        int64
 	prev, rows int64
 }
 
 // chunk is a chunk that is being read.
 type chunk struct {
 	of     *snapshot // another may take its place while the chunk is handed out
+	layout sqlserver.Layout
 	number int64
 	from   sqlserver.Bound
 
-	// Set by the reading goroutine before the first part.
-	to    sqlserver.Bound
-	final bool
-	stamp sqlserver.Head
+	cancel    context.CancelFunc
+	discarded atomic.Bool // a chunk before it failed
+
+	// Set by the reading goroutine: before the first part, and before the last.
+	to      sqlserver.Bound
+	final   bool
+	stamp   sqlserver.Head
+	through mssqlcdc.LSN // max_lsn after it was read
+	exact   *bool        // of a snapshot at one moment: the moment is S; nil is not known
 }
 
 // snapshot names the snapshot of a chunk; zero for nil, which is a window.
@@ -61,13 +76,21 @@ func (c *chunk) snapshot() mssqlcdc.LSN {
 func (s setup) beginSnapshot(ctx context.Context, layout sqlserver.Layout, names []string) (checkpoint.State, error) {
 	instance := layout.Instance
 	doing := "opening a snapshot of " + instance.Table.String()
-	stamp, err := s.source.SnapshotStamp(ctx, instance)
+	stamp, err := s.stampOf(ctx, instance)
 	if err != nil {
 		return checkpoint.State{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	key, err := s.snapshotKey(ctx, layout, names)
-	if err != nil {
-		return checkpoint.State{}, fmt.Errorf("%s: %w", doing, err)
+	whole := s.config.snapshotMode == snapshotWhole
+	if whole {
+		if err := s.source.CheckSnapshotAllowed(ctx); err != nil {
+			return checkpoint.State{}, fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+	var key sqlserver.SnapshotKey
+	if !whole {
+		if key, err = s.snapshotKey(ctx, layout, names); err != nil {
+			return checkpoint.State{}, fmt.Errorf("%s: %w", doing, err)
+		}
 	}
 	var last sqlserver.Bound
 	if len(key.Columns) > 0 {
@@ -77,7 +100,21 @@ func (s setup) beginSnapshot(ctx context.Context, layout sqlserver.Layout, names
 	}
 	state := startAt(instance, stamp.LSN, stamp.Time)
 	state.Snapshot = checkpoint.NewSnapshot(stamp.LSN, stamp.Time, time.Now(), keyNames(key), last)
+	state.Snapshot.Whole = whole
 	return state, nil
+}
+
+// stampOf is the S of a snapshot. Tables that are opened together share it, unless one
+// began later.
+func (s setup) stampOf(ctx context.Context, instance mssqlcdc.CaptureInstance) (sqlserver.Head, error) {
+	if s.shared != nil && !s.shared.LSN.IsZero() && !s.shared.LSN.Less(instance.StartLSN.Prev()) {
+		return *s.shared, nil
+	}
+	stamp, err := s.source.SnapshotStamp(ctx, instance)
+	if err == nil && s.shared != nil && s.shared.LSN.IsZero() {
+		*s.shared = stamp
+	}
+	return stamp, err
 }
 
 func (s setup) snapshotKey(ctx context.Context, layout sqlserver.Layout, names []string) (sqlserver.SnapshotKey, error) {
@@ -104,16 +141,16 @@ func (s setup) resumeSnapshot(ctx context.Context, t *table, names []string) err
 	}
 	if open.Complete {
 		// The process may have ended before the verdict was released.
-		t.snapshot = &snapshot{lsn: open.LSN, time: open.Time, ended: true, told: true}
+		t.snapshot = &snapshot{lsn: open.LSN, time: open.Time, ended: true, told: true, through: open.Through}
 		return nil
 	}
 	same := func(a, b string) bool { return strings.EqualFold(a, b) }
-	if len(names) > 0 && !slices.EqualFunc(names, open.Keys, same) {
+	if len(names) > 0 && !open.Whole && !slices.EqualFunc(names, open.Keys, same) {
 		return &sqlserver.ConfigError{Field: overrideSnapshotKeys, Reason: fmt.Sprintf(
 			"the snapshot %s of %s that is open is cut on the columns %q, not on %q: leave them until it is complete, or take it again with another %s",
 			open.LSN, t.id, open.Keys, names, fieldCheckpointKey)}
 	}
-	t.snapshot = &snapshot{lsn: open.LSN, time: open.Time}
+	t.snapshot = &snapshot{lsn: open.LSN, time: open.Time, whole: open.Whole}
 	if len(open.Keys) > 0 {
 		key, err := s.snapshotKey(ctx, t.layout, open.Keys)
 		if err != nil {
@@ -127,16 +164,9 @@ func (s setup) resumeSnapshot(ctx context.Context, t *table, names []string) err
 
 // rewind goes back to what was acknowledged.
 func (s *snapshot) rewind(state *checkpoint.Snapshot) {
-	s.next, s.from, s.ended = state.Done, state.From, state.Complete
-	s.prev, s.rows = state.Prev, state.Rows
-	s.reading, s.released = false, false
-}
-
-// chunkDue tells whether a chunk of the table can be read now.
-func (t *table) chunkDue() bool {
-	// A table that has chunks counts as having every change up to the snapshot, so those
-	// leave first.
-	return t.snapshot != nil && !t.snapshot.ended && !t.snapshot.reading && !t.sent.Less(t.snapshot.lsn)
+	s.next, s.ended, s.through = state.Done, state.Complete, state.Through
+	s.out, s.prev, s.rows = state.Done, state.Prev, state.Rows
+	s.reading, s.latest, s.released = 0, map[int64]*chunk{}, false
 }
 
 // snapshotOpen tells whether a snapshot still keeps a bounded run from its end.
@@ -150,7 +180,7 @@ func (t *table) snapshotDue() bool { return !t.isolated && t.tracker.acknowledge
 // openDue opens the snapshots that switches of the capture instance ask for.
 func (s *scheduler) openDue(ctx context.Context) error {
 	for _, t := range s.tables {
-		if t.waits(time.Now()) || !t.snapshotDue() || t.snapshot != nil && t.snapshot.reading {
+		if t.waits(time.Now()) || !t.snapshotDue() || t.snapshot != nil && t.snapshot.reading > 0 {
 			continue
 		}
 		if err := s.openOnSwitch(ctx, t); err != nil {
@@ -175,123 +205,24 @@ func (s *scheduler) openOnSwitch(ctx context.Context, t *table) error {
 	if s.head.LSN == fresh.Snapshot.LSN {
 		fresh.Snapshot.Time = s.head.Time
 	}
-	if err := s.save(ctx, t, t.tracker.openSnapshot(fresh.Snapshot)); err != nil {
+	t.tracker.openSnapshot(fresh.Snapshot)
+	if err := s.save(ctx, t); err != nil {
 		return fmt.Errorf("storing that a snapshot is open: %w", err)
 	}
 	s.log.Infof("Table %s is read whole with the columns of capture instance %s, snapshot %s", t.id, t.layout.Instance.Name, fresh.Snapshot.LSN)
 	return s.setup.resumeSnapshot(ctx, t, nil)
 }
 
-// startChunk starts to read the next chunk of the table's snapshot.
-func (s *scheduler) startChunk(ctx context.Context, t *table) error {
-	r := s.newRead(t, mssqlcdc.Window{})
-	r.chunk = &chunk{of: t.snapshot, number: t.snapshot.next, from: t.snapshot.from}
-	select {
-	case s.reads <- r:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	t.snapshot.reading, t.snapshot.turn = true, false
-	s.running++
-	s.group.Go(func() {
-		defer func() { s.finished <- r }()
-		defer close(r.parts)
-		r.err = s.readChunk(ctx, r)
-	})
-	return nil
-}
-
-// readChunk decides where the chunk ends, stores that, and passes its parts on.
-func (s *scheduler) readChunk(ctx context.Context, r *read) (err error) {
-	t, c := r.table, r.chunk
-	if c.to, c.final, err = s.planChunk(ctx, t, c); err != nil {
-		return err
-	}
-	defer s.planAhead(ctx, t, c)()
-	if c.stamp, err = s.source.SnapshotStamp(ctx, r.instance); err != nil {
-		return fmt.Errorf("asking for the LSN of the chunk: %w", err)
-	}
-	if c.stamp.LSN.Less(c.of.lsn) {
-		return &sqlserver.DataLossError{
-			Instance: r.instance.Name, Table: t.id, From: c.of.lsn, During: true, Restored: true,
-			Reason: fmt.Sprintf("max_lsn went back to %s behind the snapshot: the database was restored", c.stamp.LSN),
-		}
-	}
-	return s.passOn(ctx, r, s.source.ReadChunk(ctx, sqlserver.ChunkRequest{
-		Layout: t.layout, Key: c.of.key, From: c.from, To: c.to, Stamp: c.stamp,
-		Isolation: s.config.snapshotIsolation, LockTimeout: s.config.server.LockTimeout, Limits: s.config.limits,
-	}))
-}
-
-// planAhead decides where the chunk after this one ends while this one is read. The
-// function that it returns waits for that. An error comes again when that chunk is
-// read.
-func (s *scheduler) planAhead(ctx context.Context, t *table, c *chunk) (wait func()) {
-	if c.final {
-		return func() {}
-	}
-	next := &chunk{of: c.of, number: c.number + 1, from: c.to}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if _, _, err := s.planChunk(ctx, t, next); err != nil && ctx.Err() == nil {
-			s.log.Debugf("Deciding where chunk %d of %s ends is tried again later: %v", next.number, t.id, err)
-		}
-	}()
-	return func() { <-done }
-}
-
-// planChunk is where the chunk ends, and whether it is the last. The answer is
-// stored before the chunk is read: see checkpoint.Snapshot.
-func (s *scheduler) planChunk(ctx context.Context, t *table, c *chunk) (to sqlserver.Bound, final bool, err error) {
-	open := t.tracker.acknowledged().Snapshot
-	if to, final, planned := open.End(c.number); planned {
-		return to, final, nil
-	}
-	last := sqlserver.Bound(open.Last)
-	key := c.of.key
-	if len(last) > 0 {
-		if to, err = s.source.NextBound(ctx, t.layout, key, c.from, last, s.config.snapshotChunkRows); err != nil {
-			return nil, false, fmt.Errorf("looking for the end of the chunk: %w", err)
-		}
-	}
-	if len(to) == 0 {
-		final = true
-		// Rows behind the last key of the open come as changes.
-		if len(last) > 0 {
-			if to, err = s.source.EndBound(ctx, t.layout, key, last); err != nil {
-				return nil, false, fmt.Errorf("looking for the end of the snapshot: %w", err)
-			}
-		}
-	}
-	t.tracker.plan(to, final)
-	if err := s.save(ctx, t, t.tracker.acknowledged()); err != nil {
-		return nil, false, fmt.Errorf("storing where the chunk ends: %w", err)
-	}
-	return to, final, nil
-}
-
-// settleChunk takes a finished chunk into account.
-func (s *scheduler) settleChunk(ctx context.Context, r *read) error {
-	t := r.table
-	r.chunk.of.reading = false
-	if r.err != nil {
-		return s.tableFailed(ctx, t, fmt.Errorf("reading chunk %d of snapshot %s of %s: %w", r.chunk.number, r.chunk.of.lsn, t.id, r.err))
-	}
-	t.backoff.reset()
-	r.chunk.of.next, r.chunk.of.from, r.chunk.of.ended = r.chunk.number+1, r.chunk.to, r.chunk.final
-	return nil
-}
-
 // release sends a window without rows after the last chunk of a snapshot was
-// acknowledged, so that the verdict does not wait for the next change.
+// acknowledged and the changes came as far as the chunks, so that the verdict does not
+// wait for the next change.
 func (s *scheduler) release(ctx context.Context) error {
 	for _, t := range s.tables {
 		if t.isolated || t.reading || t.snapshot == nil || !t.snapshot.ended || t.snapshot.released {
 			continue
 		}
 		state := t.tracker.acknowledged()
-		if !state.Snapshot.Complete || state.LSN != t.sent {
+		if state.Snapshot.Holds(state.LSN) || state.LSN != t.sent {
 			continue
 		}
 		if !t.snapshot.told {
@@ -325,12 +256,16 @@ func (s *snapshot) handedOut(c *chunk, rows int64) {
 	if rows > 0 {
 		s.prev = c.number
 	}
+	s.out = c.number + 1
 	s.rows += rows
 }
 
 // openDetail is the detail of the event that a snapshot was opened.
-func openDetail(generation int, key sqlserver.SnapshotKey, loss *sqlserver.DataLossError) map[string]any {
-	detail := map[string]any{"mode": "chunked", "kind": "bootstrap", "generation": generation, "keys": keyNames(key)}
+func (s *snapshot) openDetail(generation int, loss *sqlserver.DataLossError) map[string]any {
+	detail := map[string]any{"mode": "chunked", "kind": "bootstrap", "generation": generation, "keys": keyNames(s.key)}
+	if s.whole {
+		detail["mode"] = "full"
+	}
 	if loss != nil {
 		detail["kind"], detail["reason"] = "resnapshot", loss.Reason
 	}
@@ -351,16 +286,20 @@ func (s *snapshot) events(r *read, generation int, open checkpoint.Snapshot, row
 		return &events[len(events)-1]
 	}
 	if r.chunk.number == 0 && open.LostFrom == nil { // otherwise it was said with the loss
-		add(mssqlcdc.EventSnapshotOpen, openDetail(generation, s.key, nil))
+		add(mssqlcdc.EventSnapshotOpen, s.openDetail(generation, nil))
 	}
 	if r.chunk.final {
 		event := mssqlcdc.EventBootstrap
 		if open.LostFrom != nil {
 			event = mssqlcdc.EventResnapshot
 		}
-		whole := add(event, map[string]any{
+		detail := map[string]any{
 			"snapshot": s.lsn, "chunks": r.chunk.number + 1, "rows": s.rows + rows, "last_lsn": r.chunk.stamp.LSN,
-		})
+		}
+		if r.chunk.exact != nil {
+			detail["exact"] = *r.chunk.exact
+		}
+		whole := add(event, detail)
 		whole.Rows, whole.LostFrom, whole.LostTo = s.rows+rows, open.LostFrom, open.LostTo
 	}
 	return events, errors.Join(errs...)

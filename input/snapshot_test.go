@@ -56,7 +56,7 @@ func TestSnapshotBesideTheStream(t *testing.T) {
 					return nil
 				}
 				config := testConfig(t, snapshotYAML)
-				config.parallelReads = 1 + rng.IntN(3)
+				config.parallelReads, config.snapshotParallelism = 1+rng.IntN(3), 1+rng.IntN(3)
 				for range rng.IntN(4) { // the process ends in the middle
 					run := newTestRun(config, res, source)
 					require.NoError(t, run.drainSome(t.Context(), s, rng, 1+rng.IntN(12)))

@@ -16,6 +16,7 @@ type source interface {
 	MinLSN(ctx context.Context, instance string) (mssqlcdc.LSN, error)
 	Diagnose(ctx context.Context, instance mssqlcdc.CaptureInstance) error
 	Instances(ctx context.Context) ([]mssqlcdc.CaptureInstance, error)
+	InstancesOf(ctx context.Context, tables []mssqlcdc.TableID) ([]mssqlcdc.CaptureInstance, error)
 	CheckPermissions(ctx context.Context, instance mssqlcdc.CaptureInstance) error
 	Columns(ctx context.Context, instance mssqlcdc.CaptureInstance, options sqlserver.ColumnOptions) (sqlserver.Layout, error)
 	CommitTime(ctx context.Context, lsn mssqlcdc.LSN, exact bool) (time.Time, bool, error)
@@ -31,6 +32,11 @@ type source interface {
 	NextBound(ctx context.Context, layout sqlserver.Layout, key sqlserver.SnapshotKey, from, upto sqlserver.Bound, rows int64) (sqlserver.Bound, error)
 	EndBound(ctx context.Context, layout sqlserver.Layout, key sqlserver.SnapshotKey, last sqlserver.Bound) (sqlserver.Bound, error)
 	ReadChunk(ctx context.Context, request sqlserver.ChunkRequest) iter.Seq2[sqlserver.Part, error]
+	CheckSnapshotAllowed(ctx context.Context) error
+	ServerClock(ctx context.Context) (string, error)
+	UnchangedSince(ctx context.Context, instance mssqlcdc.CaptureInstance, since mssqlcdc.LSN, clock string) (unchanged, known bool, err error)
+	CommitsAfter(ctx context.Context, after, upto mssqlcdc.LSN, n int64) (mssqlcdc.LSN, error)
+	Health(ctx context.Context) (sqlserver.Health, error)
 	DDL(ctx context.Context, instance mssqlcdc.CaptureInstance, after, upto mssqlcdc.LSN) ([]sqlserver.DDL, error)
 	Close() error
 }

@@ -36,11 +36,16 @@ const (
 	fieldConnectTimeout   = "connect_timeout"
 	fieldReadTimeout      = "read_timeout"
 	fieldLockTimeout      = "lock_timeout"
+	fieldReader           = "reader"
 
 	fieldStreamSnapshot    = "stream_snapshot"
 	fieldSnapshotChunkRows = "snapshot_chunk_rows"
 	fieldSnapshotIsolation = "snapshot_isolation"
 	fieldSnapshotOnSwitch  = "snapshot_on_switch"
+	fieldSnapshotMode      = "snapshot_mode"
+
+	fieldSnapshotParallelism = "snapshot_parallelism"
+	fieldSnapshotMinHeadroom = "snapshot_min_headroom"
 
 	fieldOnDataLoss         = "on_data_loss"
 	fieldResnapshotInterval = "resnapshot_interval"
@@ -62,8 +67,12 @@ const (
 	formatRecordBatch = "record_batch"
 	runContinuous     = "continuous"
 	runAvailableNow   = "available_now"
+	runSnapshotOnly   = "snapshot_only"
 	onErrorStop       = "stop"
 	onErrorIsolate    = "isolate"
+
+	snapshotChunked = "chunked"
+	snapshotWhole   = "whole"
 
 	isolationReadCommitted = "read_committed"
 	isolationSnapshot      = "snapshot"
@@ -169,7 +178,9 @@ An error names the GRANT that is missing.
 ### Snapshots
 
 With ` + "`stream_snapshot`" + ` a table without a resume position is read whole, in chunks of its key, beside the changes from the moment it began. Rows of a chunk have operation ` + "`read`" + ` and the LSN at which they were read, so the row of a key
-with the highest LSN is the right one whatever changed meanwhile. A chunk is whole or not there; a restart goes on with the chunk at hand. Until the snapshot is complete the resume position holds keys of the table.
+with the highest LSN is the right one whatever changed meanwhile. A chunk is whole or not there; a restart goes on with the chunk at hand. Until the snapshot is complete the resume position holds keys of the table; they are in no
+log, fact or metric. Chunks leave in order; ` + "`snapshot_parallelism`" + ` connections read them ahead. Tables that are opened together share the LSN at which their snapshots begin. The verdict stands still until
+the chunks and the changes up to max_lsn after the last of them are delivered. ` + "`run: snapshot_only`" + ` ends there; ` + "`snapshot_mode: whole`" + ` reads a table at one moment.
 
 ### Newer capture instances
 
@@ -184,8 +195,9 @@ watermark of the capture instance. A position that was purged, a capture instanc
 ### Metrics
 
 ` + "`mssql_cdc_rows_total`, `mssql_cdc_windows_total`, `mssql_cdc_read_bytes_total`, `mssql_cdc_ingestion_lag_seconds`, `mssql_cdc_retention_headroom_hours`" + ` and
-` + "`mssql_cdc_table_failed`, `mssql_cdc_snapshot_rows_total`, `mssql_cdc_snapshot_chunks_total`" + ` by table; ` + "`mssql_cdc_polls_total`, `mssql_cdc_capture_lag_seconds`, `mssql_cdc_rewinds_total`" + `; ` + "`mssql_cdc_errors_total`" + ` by class. The capture lag is the age of the
-newest commit that capture has processed: it grows when the capture job stands still, which otherwise looks like a quiet source.
+` + "`mssql_cdc_table_failed`, `mssql_cdc_snapshot_rows_total`, `mssql_cdc_snapshot_chunks_total`, `mssql_cdc_snapshot_paused`" + ` by table; ` + "`mssql_cdc_polls_total`, `mssql_cdc_capture_lag_seconds`, `mssql_cdc_rewinds_total`" + `; ` + "`mssql_cdc_errors_total`" + ` by class; ` + "`mssql_cdc_reads_total`" + ` by reader and reason. The capture lag is the age of the
+newest commit that capture has processed: it grows when the capture job stands still, which otherwise looks like a quiet source. A login that may see the state of the database (optional: VIEW DATABASE
+STATE, from 2022 on VIEW DATABASE PERFORMANCE STATE) also publishes ` + "`mssql_cdc_capture_errors`, `mssql_cdc_capture_scan_errors`, `mssql_cdc_capture_latency_seconds`, `mssql_cdc_capture_scan_age_seconds`" + `.
 `
 
 func connectionFields() []*service.ConfigField {
@@ -202,6 +214,7 @@ func connectionFields() []*service.ConfigField {
 		service.NewDurationField(fieldConnectTimeout).Description("How long one login may take.").Default("30s").Advanced(),
 		service.NewDurationField(fieldReadTimeout).Description("How long the server may be silent while rows are read.").Default("5m").Advanced(),
 		service.NewDurationField(fieldLockTimeout).Description("How long a statement waits for a lock of somebody else.").Default("30s").Advanced(),
+		service.NewStringEnumField(fieldReader, "auto", "driver").Description("Who decodes rows. auto takes them off the wire beside the driver, at a fraction of the CPU, and leaves to the driver what it does not decode; driver leaves all to the driver. The metric mssql_cdc_reads_total says which it was and why.").Default("auto").Advanced(),
 	}
 }
 
@@ -230,7 +243,8 @@ func runFields() []*service.ConfigField {
 			Description("Where a table without a resume position starts: `earliest` (all that CDC still holds), `latest` (only what commits from now on), an LSN that counts as already processed (`0x0000002D00000A480003`), or a time (RFC 3339, `2026-11-30T12:00:00Z`). Tables that appear while the input runs start at `earliest`."),
 		service.NewStringAnnotatedEnumField(fieldRun, map[string]string{
 			runContinuous:   "Run until stopped.",
-			runAvailableNow: "Read everything that is captured at the start, wait until it is acknowledged, and end.",
+			runAvailableNow: "Read everything that is captured at the start, wait until it is acknowledged, and end. Where a snapshot is open, it is completed, with the changes that were captured until then.",
+			runSnapshotOnly: "As with `stream_snapshot`, but end when every table was read whole, with the changes that were captured until then. Later runs of another kind go on from there. A table that has a resume position and no open snapshot is left as it is.",
 		}).Description("When to end.").Default(runContinuous),
 		service.NewStringAnnotatedEnumField(fieldFormat, map[string]string{
 			formatRows:        "One message per row, for any processor and output.",
@@ -260,6 +274,15 @@ func snapshotFields() []*service.ConfigField {
 			Description("Whether a table without a resume position is read whole. Its rows come in chunks with operation `read` (0 in Delta) while its changes are streamed from the moment the snapshot was opened; `start_from` is not used. A restart goes on at the chunk where it stopped. The verdict stands still until the snapshot is complete."),
 		service.NewBoolField(fieldSnapshotOnSwitch).Default(false).
 			Description("Whether a table is read whole again when the stream goes on in a newer capture instance. Without it, rows that did not change since have NULL in the columns that it captures more.").Advanced(),
+		service.NewStringAnnotatedEnumField(fieldSnapshotMode, map[string]string{
+			snapshotChunked: "In chunks of its key, each as of the moment at which it is read. Resumable, and easy on the source however large the table is.",
+			snapshotWhole:   "By one statement, at one moment, under SNAPSHOT isolation, which the database must allow: `ALTER DATABASE … SET ALLOW_SNAPSHOT_ISOLATION ON`. All rows carry the LSN at which the snapshot was opened; the event of its end has `exact: true` if nothing of the table was committed between that and the moment. It is one commit in Delta Lake, and begins again after a crash; the source keeps row versions for as long as it takes.",
+		}).Description("How a table is read whole.").Default(snapshotChunked).Advanced(),
+		service.NewIntField(fieldSnapshotParallelism).Default(2).
+			Description("How many connections read source tables for snapshots: ranges of one chunk at once, and the beginning of the next chunk while one is handed out. Chunks leave in order, of one table after the other.").Advanced().
+			LintRule(`root = if this < 1 || this > 64 { [ "must lie in 1 to 64" ] }`),
+		service.NewDurationField(fieldSnapshotMinHeadroom).Default("0s").
+			Description("While CDC clean-up is closer than this behind the changes of a table that were read, its snapshot pauses until they are all read. 0 is never.").Advanced(),
 		service.NewIntField(fieldSnapshotChunkRows).Default(250_000).
 			Description("About how many rows a chunk has. A chunk is one commit in Delta Lake.").Advanced().
 			LintRule(`root = if this < 1 { [ "must be at least 1" ] }`),

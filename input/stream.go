@@ -12,7 +12,6 @@ import (
 	"github.com/redpanda-data/benthos/v4/public/service"
 
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/checkpoint"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver"
 )
 
@@ -39,7 +38,10 @@ type stream struct {
 	attempts *atomic.Int64 // windows read so far, over all streams of the input
 	nacked   chan error    // holds the first nack of an epoch
 	refused  *refused      // tables that an output cannot write
-	wake     chan struct{} // holds that a snapshot was acknowledged whole
+	wake     chan struct{} // holds that something new may be done
+
+	blind    bool      // the login may not see how capture is doing
+	healthAt time.Time // when it was asked last
 
 	waiting map[mssqlcdc.TableID]bool // tables of the start that capture has not reached yet
 
@@ -162,8 +164,12 @@ func (s *stream) flush(ctx context.Context) error {
 // epoch runs the scheduler and hands out what the reads give, in order.
 func (s *stream) epoch(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	reads := make(chan *read, s.config.parallelReads)
-	scheduler := &scheduler{stream: s, reads: reads, finished: make(chan *read, s.config.parallelReads)}
+	most := s.config.parallelReads + s.config.mostChunks()
+	reads := make(chan *read, most)
+	scheduler := &scheduler{
+		stream: s, reads: reads, finished: make(chan *read, most),
+		helpers: make(chan struct{}, s.config.snapshotParallelism-1),
+	}
 	var group sync.WaitGroup
 	var scheduleErr error
 	group.Go(func() {
@@ -193,6 +199,11 @@ func (s *stream) epoch(ctx context.Context) error {
 // emit hands out the parts of one window.
 func (s *stream) emit(ctx context.Context, r *read) error {
 	t := r.table
+	if r.chunk != nil && !r.chunk.inOrder() {
+		for range r.parts { // until the read has ended
+		}
+		return nil
+	}
 	entry := t.tracker.open(r.window, r.instance, r.chunk.snapshot())
 	for part := range r.parts {
 		if err := s.handOut(ctx, r, entry, part); err != nil {
@@ -221,6 +232,7 @@ func (s *stream) handOut(ctx context.Context, r *read, entry *pending, part sqls
 	}
 	rows := part.Record.NumRows()
 	if part.Last && r.chunk != nil {
+		t.tracker.through(entry, r.chunk.through)
 		s.metrics.chunk(t.id, part.Metrics, rows)
 	} else if part.Last {
 		s.metrics.sent(t.id, part.Window, part.Metrics, r.head)
@@ -311,24 +323,27 @@ func (s *stream) acknowledge(ctx context.Context, t *table, entry *pending, mess
 		return
 	}
 	if state.Snapshot != nil && state.Snapshot.Complete {
-		select {
-		case s.wake <- struct{}{}:
-		default: // it is said already
-		}
+		s.wakeUp()
 	}
-	if err := s.save(ctx, t, state); err != nil {
+	if err := s.save(ctx, t); err != nil {
 		s.metrics.errors.Incr(1, "resume_position")
 		s.log.Errorf("Resume position not stored, the next one will be: %v", err)
 	}
 }
 
-// save stores a state unless a newer one was stored meanwhile: acknowledgements
-// run side by side.
-func (s *stream) save(ctx context.Context, t *table, state checkpoint.State) error {
+// wakeUp makes the scheduler look for something to do.
+func (s *stream) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is said already
+	}
+}
+
+// save stores the table's state as it is now. What happens to it happens on several
+// goroutines side by side, so an earlier one must never be stored over a later one: it
+// may lack the end of a chunk that is read already.
+func (s *stream) save(ctx context.Context, t *table) error {
 	t.saving.Lock()
 	defer t.saving.Unlock()
-	if newest := t.tracker.acknowledged(); state.LSN.Less(newest.LSN) {
-		state = newest
-	}
-	return s.setup.store.Save(ctx, t.id, state)
+	return s.setup.store.Save(ctx, t.id, t.tracker.acknowledged())
 }

@@ -26,17 +26,21 @@ func byAge(a, b mssqlcdc.CaptureInstance) int {
 // instance. It is asked after max_lsn: an instance that starts at or before that is
 // listed by then, so no window passes a start unnoticed.
 func (s *scheduler) lookForNewer(ctx context.Context) error {
-	if !slices.ContainsFunc(s.tables, func(t *table) bool { return t.moved && !t.isolated && !t.pinned }) {
+	var moved []*table
+	var ids []mssqlcdc.TableID
+	for _, t := range s.tables {
+		if t.moved && !t.isolated && !t.pinned {
+			moved, ids = append(moved, t), append(ids, t.id)
+		}
+	}
+	if len(moved) == 0 {
 		return nil
 	}
-	all, err := s.source.Instances(ctx)
+	all, err := s.source.InstancesOf(ctx, ids)
 	if err != nil {
 		return err
 	}
-	for _, t := range s.tables {
-		if t.pinned {
-			continue
-		}
+	for _, t := range moved {
 		t.next = nil
 		if newer := t.newer(all); len(newer) > 0 {
 			t.next = &newer[0]

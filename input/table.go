@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
@@ -26,7 +27,11 @@ type table struct {
 	reading  bool      // a window is being read
 	retryAt  time.Time // no read before, after an error
 	backoff  backoff
-	idleAt   time.Time // when an idle window last went out
+	failed   atomic.Int64   // errors in a row that trying again may cure
+	narrow   int            // reads of windows that failed, less those that did not
+	headroom *time.Duration // how far clean-up is behind what was read; nil if not known
+	idleAt   time.Time      // when an idle window last went out
+	looked   mssqlcdc.LSN   // no rows were found up to here
 	isolated bool
 	snapshot *snapshot // nil: none is open
 
@@ -58,10 +63,16 @@ func (t *table) rewind() {
 	t.sent, t.sentData = state.LSN, state.DataLSN
 	t.moved, t.reading = false, false
 	t.rewindInstance(state.Instance)
-	t.retryAt, t.idleAt = time.Time{}, time.Time{}
+	t.retryAt, t.idleAt, t.looked = time.Time{}, time.Time{}, mssqlcdc.LSN{}
 	if t.snapshot != nil {
 		t.snapshot.rewind(state.Snapshot)
 	}
+}
+
+// recovered says that a read of the table went well.
+func (t *table) recovered() {
+	t.backoff.reset()
+	t.failed.Store(0)
 }
 
 func (t *table) cursor() sqlserver.Cursor {

@@ -27,6 +27,7 @@ type pending struct {
 	messages  int          // handed out
 	acked     int          // acknowledged of those
 	snapshot  mssqlcdc.LSN // of which it is a chunk; zero for a window
+	through   mssqlcdc.LSN // of a chunk: max_lsn after it was read
 	complete  bool         // the last part was handed out
 	abandoned bool         // a read error or a nack ended it: its acknowledgements mean nothing
 }
@@ -61,6 +62,13 @@ func (t *tracker) handOut(p *pending, messages int, rows int64, last bool, windo
 	if last {
 		p.window, p.complete = window, true
 	}
+}
+
+// through records max_lsn as it was after a chunk was read.
+func (t *tracker) through(p *pending, lsn mssqlcdc.LSN) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.through = lsn
 }
 
 // abandon takes a window out whose read failed: it will be read again.
@@ -108,7 +116,7 @@ func (t *tracker) ack(p *pending, messages int) (checkpoint.State, bool) {
 func (t *tracker) advance(p *pending) {
 	if !p.snapshot.IsZero() {
 		if open := t.state.Snapshot; open.LSN == p.snapshot { // and not one that was given up
-			t.state.Snapshot = open.Advance(p.rows)
+			t.state.Snapshot = open.Advance(p.rows, p.through)
 		}
 		return
 	}

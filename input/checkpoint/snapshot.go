@@ -33,6 +33,12 @@ type Snapshot struct {
 	LostTo   *time.Time `json:"lost_to,omitempty"`
 	OnSwitch bool       `json:"on_switch,omitempty"` // it brings the columns of a newer capture instance; nothing is missing without it
 
+	Whole bool `json:"whole,omitempty"` // it is read at one moment, in one chunk whose rows carry LSN
+
+	// Through is max_lsn as it was after a chunk was read, the highest of those acknowledged: rows may show what was committed up to
+	// here, so the table is consistent once its changes have come as far.
+	Through mssqlcdc.LSN `json:"through"`
+
 	Complete bool `json:"complete,omitempty"` // every chunk is acknowledged
 }
 
@@ -58,8 +64,20 @@ func (s Snapshot) End(number int64) (to []*string, final, planned bool) {
 	return s.Planned[at], s.Final && at == int64(len(s.Planned))-1, true
 }
 
-// Advance takes the next chunk as acknowledged.
-func (s Snapshot) Advance(rows int64) *Snapshot {
+// Begin is where a chunk begins, false if that was not decided yet or there is no such chunk.
+func (s Snapshot) Begin(number int64) (from []*string, known bool) {
+	if number == s.Done {
+		return s.From, !s.Complete
+	}
+	from, final, planned := s.End(number - 1)
+	return from, planned && !final
+}
+
+// Holds tells whether a table whose changes are known up to an LSN lacks something that the snapshot is to bring.
+func (s Snapshot) Holds(upto mssqlcdc.LSN) bool { return !s.Complete || upto.Less(s.Through) }
+
+// Advance takes the next chunk as acknowledged, with max_lsn as it was after it was read.
+func (s Snapshot) Advance(rows int64, through mssqlcdc.LSN) *Snapshot {
 	to, final, planned := s.End(s.Done)
 	if !planned {
 		return &s // nothing that was handed out
@@ -69,6 +87,9 @@ func (s Snapshot) Advance(rows int64) *Snapshot {
 	}
 	s.Done++
 	s.Rows += rows
+	if s.Through.Less(through) {
+		s.Through = through
+	}
 	s.From, s.Planned = to, slices.Clone(s.Planned[1:])
 	if final {
 		s.Complete, s.Final = true, false

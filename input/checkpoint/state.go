@@ -50,6 +50,15 @@ func (s State) Validate() error {
 	return nil
 }
 
+// Time is the commit time of LSN as far as it is known: that of the start before
+// anything was acknowledged.
+func (s State) Time() time.Time {
+	if s.CommitTime.IsZero() {
+		return s.CompleteFromTime
+	}
+	return s.CommitTime
+}
+
 func (s State) marshal() ([]byte, error) {
 	raw, err := json.Marshal(s)
 	if err != nil {

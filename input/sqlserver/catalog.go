@@ -28,7 +28,7 @@ func changeTable(instance string) string { return "cdc." + mssqlcdc.QuoteName(in
 // Instances lists the capture instances that the login can see, ordered by table, create date and start LSN. None at all
 // is an error: ErrCDCDisabled or ErrNoInstances.
 func (c *Client) Instances(ctx context.Context) ([]mssqlcdc.CaptureInstance, error) {
-	instances, err := c.listInstances(ctx)
+	instances, err := c.listInstances(ctx, helpStatement)
 	if err != nil {
 		return nil, err
 	}
@@ -46,10 +46,11 @@ func (c *Client) Instances(ctx context.Context) ([]mssqlcdc.CaptureInstance, err
 		c.server.Database, ErrNoInstances, mssqlcdc.QuoteName(c.login))
 }
 
-func (c *Client) listInstances(ctx context.Context) ([]mssqlcdc.CaptureInstance, error) {
+// listInstances runs a batch of the procedure that lists them.
+func (c *Client) listInstances(ctx context.Context, batch string) ([]mssqlcdc.CaptureInstance, error) {
 	var rows []record
 	err := c.ask(ctx, "listing capture instances", func(ctx context.Context, conn *sql.Conn) (err error) {
-		rows, err = query(ctx, conn, helpStatement)
+		rows, err = queryAll(ctx, conn, batch)
 		return err
 	})
 	if err != nil {
@@ -141,7 +142,7 @@ func FindInstance(instances []mssqlcdc.CaptureInstance, name string) (mssqlcdc.C
 // Diagnose explains a zero low watermark: ErrNotYetCaptured, a *PermissionError, ErrUnknownInstance, ErrCDCDisabled, or
 // nil if the instance is well now. What cannot be told apart from outside is ErrUnknownInstance.
 func (c *Client) Diagnose(ctx context.Context, instance mssqlcdc.CaptureInstance) error {
-	instances, err := c.listInstances(ctx)
+	instances, err := c.listInstances(ctx, helpStatement)
 	if err != nil {
 		return err
 	}

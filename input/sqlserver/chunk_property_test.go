@@ -185,6 +185,7 @@ func TestEveryRowOnceWhateverTheChunks(t *testing.T) {
 		require.Equal(rt, m.unique, cut.key.Unique)
 		cut.limits.PartRows = rapid.Int64Range(1, 20).Draw(rt, "rows per part")
 		rows := rapid.Int64Range(1, int64(len(m.rows))+1).Draw(rt, "rows per chunk")
+		cut.helpers = make(chan struct{}, rapid.IntRange(0, 3).Draw(rt, "helpers"))
 		busy := rapid.Bool().Draw(rt, "busy")
 		before := len(m.rows)
 		if busy {

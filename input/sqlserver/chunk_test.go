@@ -21,6 +21,8 @@ type cut struct {
 	key    sqlserver.SnapshotKey
 	stamp  sqlserver.Head
 	limits sqlserver.Limits
+	// helpers are the places of further connections, nil for none.
+	helpers chan struct{}
 	// between is called before every question, if it is set.
 	between func()
 	// judge is called with each chunk when it was read, if it is set.
@@ -57,7 +59,7 @@ type testContext interface{ Context() context.Context }
 
 // tryRead is read with a request's settings, and its error.
 func (c *cut) tryRead(t require.TestingT, ctx testContext, request sqlserver.ChunkRequest) (chunk, error) {
-	request.Layout, request.Key, request.Stamp, request.Limits = c.layout, c.key, c.stamp, c.limits
+	request.Layout, request.Key, request.Stamp, request.Limits, request.Helpers = c.layout, c.key, c.stamp, c.limits, c.helpers
 	found := chunk{from: request.From, to: request.To}
 	last := false
 	for part, err := range c.client.ReadChunk(ctx.Context(), request) {

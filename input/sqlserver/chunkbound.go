@@ -41,7 +41,7 @@ func (c *Client) MaxKey(ctx context.Context, layout Layout, key SnapshotKey) (Bo
 	}
 	picked, order := pickLists(columns, " DESC")
 	text := fmt.Sprintf("SELECT TOP (1) %s FROM %s AS c ORDER BY %s", picked, layout.Instance.Table.Quoted(), order)
-	bound, err := c.askBound(ctx, layout, key, columns, text, nil)
+	bound, err := askBound(ctx, c.onTable(layout, key), layout, key, columns, text, nil)
 	return bound, during(doing, err)
 }
 
@@ -60,15 +60,25 @@ func (c *Client) NextBound(ctx context.Context, layout Layout, key SnapshotKey, 
 	if err != nil || len(columns) == 0 {
 		return nil, during(doing, err)
 	}
-	end := edge{bound: upto, inclusive: true, param: "t"}
-	last, err := c.nthKey(ctx, layout, key, keyRange{columns, edge{bound: from, inclusive: true, param: "f"}, end}, rows)
+	lower, upper := edge{bound: from, inclusive: true, param: "f"}, edge{bound: upto, inclusive: true, param: "t"}
+	bound, err := keyBehind(ctx, c.onTable(layout, key), layout, key, keyRange{columns, lower, upper}, rows)
+	return bound, during(doing, err)
+}
+
+// keyBehind is the first key of a range behind its first rows, so many of them or, where rows share a key, a few more: a value is
+// never split. It is empty if the range has no more rows.
+func keyBehind(ctx context.Context, ask asking, layout Layout, key SnapshotKey, within keyRange, rows int64) (Bound, error) {
+	if key.Unique {
+		return nthKey(ctx, ask, layout, key, within, rows+1)
+	}
+	last, err := nthKey(ctx, ask, layout, key, within, rows)
 	if err != nil || last.open() {
-		return nil, during(doing, err)
+		return nil, err
 	}
 	// Rows can come and go between the two questions. A bound is then the start of a chunk of some more or some fewer
-	// rows, and still a place after from and not after upto.
-	next, err := c.nthKey(ctx, layout, key, keyRange{columns, edge{bound: last, param: "f"}, end}, 1)
-	return next, during(doing, err)
+	// rows, and still a place within the range.
+	within.lower = edge{bound: last, param: "f"}
+	return nthKey(ctx, ask, layout, key, within, 1)
 }
 
 // EndBound is the first key after last, which bounds a chunk that ends with last from above. An empty Bound says that there is
@@ -79,7 +89,7 @@ func (c *Client) EndBound(ctx context.Context, layout Layout, key SnapshotKey, l
 	if err != nil || len(columns) == 0 {
 		return nil, during(doing, err)
 	}
-	bound, err := c.nthKey(ctx, layout, key, keyRange{columns: columns, lower: edge{bound: last, param: "f"}}, 1)
+	bound, err := nthKey(ctx, c.onTable(layout, key), layout, key, keyRange{columns: columns, lower: edge{bound: last, param: "f"}}, 1)
 	return bound, during(doing, err)
 }
 
@@ -92,7 +102,7 @@ func during(doing string, err error) error {
 }
 
 // nthKey is the n-th key of a range in key order, rows of one key counted one by one; empty if the range holds fewer rows.
-func (c *Client) nthKey(ctx context.Context, layout Layout, key SnapshotKey, within keyRange, n int64) (Bound, error) {
+func nthKey(ctx context.Context, ask asking, layout Layout, key SnapshotKey, within keyRange, n int64) (Bound, error) {
 	for _, e := range []edge{within.lower, within.upper} {
 		if err := e.check(len(within.columns)); err != nil {
 			return nil, err
@@ -106,7 +116,7 @@ func (c *Client) nthKey(ctx context.Context, layout Layout, key SnapshotKey, wit
 	if len(pieces) > 1 {
 		args = append(args, sql.Named("n", n))
 	}
-	return c.askBound(ctx, layout, key, within.columns, nthStatement(layout.Instance.Table.Quoted(), within.columns, pieces), args)
+	return askBound(ctx, ask, layout, key, within.columns, nthStatement(layout.Instance.Table.Quoted(), within.columns, pieces), args)
 }
 
 // nthStatement picks one row of the pieces. Of each piece at most as many rows are read as are counted in all.
@@ -149,7 +159,7 @@ func pickLists(columns []keyColumn, direction string) (picked, order string) {
 }
 
 // askBound runs a statement that gives a key or nothing, and writes the key as a Bound.
-func (c *Client) askBound(ctx context.Context, layout Layout, key SnapshotKey, columns []keyColumn, statement string, args []sql.NamedArg) (Bound, error) {
+func askBound(ctx context.Context, ask asking, layout Layout, key SnapshotKey, columns []keyColumn, statement string, args []sql.NamedArg) (Bound, error) {
 	written, exact := make([]string, len(columns)), make([]string, len(columns))
 	for i, column := range columns {
 		q := "q." + keyAlias(i)
@@ -159,7 +169,7 @@ func (c *Client) askBound(ctx context.Context, layout Layout, key SnapshotKey, c
 	}
 	// The server itself says whether it would read the texts back as the same key.
 	text := fmt.Sprintf("SELECT %s, CASE WHEN %s THEN 1 ELSE 0 END AS exact\nFROM (%s) AS q", strings.Join(written, ", "), strings.Join(exact, " AND "), statement)
-	rows, err := c.askTable(ctx, layout, key.Isolation, text, args)
+	rows, err := ask(ctx, text, args)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}

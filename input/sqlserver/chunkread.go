@@ -31,6 +31,10 @@ type ChunkRequest struct {
 	LockTimeout time.Duration
 
 	Limits Limits // of the parts; those of windows and Ranges do not count
+
+	// Helpers are the places of connections that read the chunk beside its own, as many as fit, shared with the other chunks that
+	// are read at the same time. Nil is none.
+	Helpers chan struct{}
 }
 
 // ReadChunk reads the rows of a chunk from the source table, part by part and in key order. A record is laid out as that of
@@ -67,6 +71,7 @@ type chunkReading struct {
 	stamped stamped
 	metrics mssqlcdc.WindowMetrics
 	waited  int64 // the session's waits before the read
+	helped  int64 // the waits of other sessions
 	parts   withheld
 }
 
@@ -108,17 +113,38 @@ func (r *chunkReading) run(ctx context.Context, yield func(Part, error) bool) er
 		expressions, err = r.prepare(ctx, conn)
 		return err
 	}, func(ctx context.Context, conn *sql.Conn) error {
-		settings := tableSettings{isolation: r.request.Isolation, lockTimeout: r.request.LockTimeout}
-		err := r.client.under(ctx, conn, settings, func() error { return r.read(ctx, conn, expressions, yield) })
+		err := r.client.under(ctx, conn, r.settings(), func() error {
+			if r.splits() {
+				return r.inRanges(ctx, conn, expressions, yield)
+			}
+			return r.read(ctx, conn, expressions, yield)
+		})
 		if err != nil {
 			return err
 		}
+		r.client.subchunks.whole(r.instance())
 		return r.addWaits(ctx, conn)
 	})
 	if err != nil {
 		return err
 	}
 	return r.finish(yield)
+}
+
+func (r *chunkReading) instance() string { return r.request.Layout.Instance.Name }
+
+// splits tells whether the chunk is read in sub-ranges: by several connections, or after a read in one piece failed.
+func (r *chunkReading) splits() bool {
+	return len(r.key) > 0 && (cap(r.request.Helpers) > 0 || r.client.subchunks.small(r.instance()))
+}
+
+// settings are those of the sessions that read the chunk.
+func (r *chunkReading) settings() tableSettings {
+	s := tableSettings{isolation: r.request.Isolation, lockTimeout: r.request.LockTimeout}
+	if s.lockTimeout == r.client.config.LockTimeout {
+		s.lockTimeout = 0 // every session has it
+	}
+	return s
 }
 
 // prepare asks which of the captured columns the source table still has, by their ids: a dropped name can come back. It
@@ -155,25 +181,35 @@ func (r *chunkReading) prepare(ctx context.Context, conn *sql.Conn) ([]string, e
 	return expressions, nil
 }
 
-// read runs one statement per piece of the range. Their rows follow each other in key order, so that nothing is sorted that
-// an index has sorted.
+// read reads the chunk on one connection.
 func (r *chunkReading) read(ctx context.Context, conn *sql.Conn, expressions []string, yield func(Part, error) bool) error {
 	begin := time.Now()
 	var away time.Duration // the consumer's time is not the source's
 	defer func() { r.metrics.ReadSeconds = (time.Since(begin) - away).Seconds() }()
-	statement := fetch.Statement{
-		Args: r.within.args(), Columns: r.columns, Schema: r.schema, MaxRows: r.limits.PartRows, MaxBytes: r.limits.PartBytes,
+	err := r.each(ctx, conn, expressions, r.within, func(batch fetch.Batch) error {
+		left := time.Now()
+		defer func() { away += time.Since(left) }()
+		return r.accept(batch, yield)
+	})
+	if err != nil && !errors.Is(err, errStopped) && ctx.Err() == nil {
+		r.client.subchunks.failed(r.instance(), r.client.subchunks.of(r.instance(), r.limits.PartRows))
 	}
-	for _, piece := range r.within.pieces() {
+	return err
+}
+
+// each runs one statement per piece of a range. Their rows follow each other in key order, so that nothing is sorted that
+// an index has sorted. An error of use ends it.
+func (r *chunkReading) each(ctx context.Context, conn *sql.Conn, expressions []string, within keyRange, use func(fetch.Batch) error) error {
+	statement := fetch.Statement{
+		Args: within.args(), Columns: r.columns, Schema: r.schema, MaxRows: r.limits.PartRows, MaxBytes: r.limits.PartBytes,
+	}
+	for _, piece := range within.pieces() {
 		statement.Text = chunkStatement(r.request.Layout.Instance.Table.Quoted(), expressions, r.key, piece)
 		for batch, err := range r.client.fetcher.Fetch(ctx, conn, statement) {
 			if err != nil {
 				return err
 			}
-			left := time.Now()
-			err := r.accept(batch, yield)
-			away += time.Since(left)
-			if err != nil {
+			if err := use(batch); err != nil {
 				return err
 			}
 		}
@@ -212,7 +248,7 @@ func (r *chunkReading) addWaits(ctx context.Context, conn *sql.Conn) error {
 	}
 	waits, err := r.client.ownWaits(ctx, conn)
 	if err == nil {
-		r.metrics.NetworkWait = new(max(waits-r.waited, 0))
+		r.metrics.NetworkWait = new(max(waits-r.waited, 0) + r.helped)
 	}
 	return err
 }

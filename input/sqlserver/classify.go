@@ -13,6 +13,7 @@ import (
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver/dsn"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver/fetch"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver/rowfilter"
 )
 
 // Class is what an error means for the caller.
@@ -171,12 +172,14 @@ func classifyNetwork(err error) Class {
 	var (
 		network net.Error
 		stream  mssql.StreamError
+		answer  *rowfilter.StreamError
 		retry   mssql.RetryableError
 		connect *connectError
 	)
 	switch {
 	case errors.As(err, &network),
 		errors.As(err, &stream), // cut in the middle of a response
+		errors.As(err, &answer), // the same, seen by the row filter
 		errors.As(err, &retry),  // a pooled connection was dead
 		errors.Is(err, driver.ErrBadConn),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed):

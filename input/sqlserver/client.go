@@ -25,11 +25,12 @@ type Client struct {
 	login     string // the database user, for grants
 	waits     bool   // sys.dm_exec_session_wait_stats answers
 
-	head    atomic.Pointer[Head]       // the last answer of MaxLSN
-	clock   atomic.Pointer[zone.Clock] // replaced when a fixed offset changed
-	pace    paces
-	retry   retryPolicy
-	notices notices
+	head      atomic.Pointer[Head]       // the last answer of MaxLSN
+	clock     atomic.Pointer[zone.Clock] // replaced when a fixed offset changed
+	pace      paces
+	subchunks subchunkSizes
+	retry     retryPolicy
+	notices   notices
 
 	closing   context.Context // ends with Close
 	cancel    context.CancelFunc
@@ -55,7 +56,7 @@ func Open(ctx context.Context, config Config) (*Client, error) {
 		config:    config,
 		db:        sql.OpenDB(connector),
 		connector: connector,
-		fetcher:   fetch.Driver{},
+		fetcher:   config.fetcher(),
 		retry:     retryPolicy{attempts: retryAttempts, base: retryBase},
 		closing:   closing,
 		cancel:    cancel,
@@ -114,13 +115,13 @@ func (c *Config) fillIn(connection dsn.Connection) error {
 	defaultTo(&c.LockTimeout, DefaultLockTimeout)
 	defaultTo(&c.MaxConnections, DefaultMaxConnections)
 	defaultTo(&c.TimeZone, "auto")
-	defaultTo(&c.Reader, "auto")
+	defaultTo(&c.Reader, readerAuto)
 	switch {
 	case c.MaxConnections < 2:
 		return &ConfigError{Field: "max connections", Reason: "want at least 2"}
 	case c.ConnectTimeout < 0, c.QueryTimeout < 0, c.ReadTimeout < 0:
 		return &ConfigError{Field: "timeouts", Reason: "must not be negative"}
-	case c.Reader != "auto" && c.Reader != "driver":
+	case c.Reader != readerAuto && c.Reader != readerDriver:
 		return &ConfigError{Field: "reader", Reason: "want auto or driver"}
 	case !strings.EqualFold(c.TimeZone, "auto"):
 		if _, err := zone.Parse(c.TimeZone); err != nil {

@@ -1,7 +1,9 @@
 package sqlserver_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -147,7 +149,7 @@ func TestClockThatStepsBack(t *testing.T) {
 	require.Equal(t, s.tables["t"].rows, w.rows)
 }
 
-// TestMovedInChunks asks about more tables than one statement takes.
+// TestMovedInChunks asks about many tables in one statement, and about halves of them where one is gone.
 func TestMovedInChunks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -177,5 +179,54 @@ func TestMovedInChunks(t *testing.T) {
 		require.Equal(t, m.Cursor.Instance.Name == "dbo_t3" || m.Cursor.Instance.Name == "dbo_t69", m.Moved, m.Cursor.Instance.Name)
 		require.False(t, m.MinLSNTime.IsZero())
 	}
-	require.Len(t, l.sim.Statements(), 2)
+	require.Equal(t, 1, len(l.sim.Statements()))
+
+	l.exec("EXEC sys.sp_cdc_disable_table @source_schema = N'dbo', @source_name = N't42', @capture_instance = N'dbo_t42'")
+	l.sim.ResetStatements()
+	moved, err = client.Moved(t.Context(), cursors, head.LSN)
+	require.NoError(t, err)
+	require.Len(t, moved, 70)
+	for i, m := range moved {
+		require.Equal(t, cursors[i], m.Cursor)
+		var loss *sqlserver.DataLossError
+		require.Equal(t, m.Cursor.Instance.Name == "dbo_t42", errors.As(m.Err, &loss), "%s: %v", m.Cursor.Instance.Name, m.Err)
+	}
+	require.Less(t, len(l.sim.Statements()), 40, "and not one for each")
+}
+
+// TestInstancesOf lists those of some tables in one round trip, also where one of them is gone.
+func TestInstancesOf(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	var tables []mssqlcdc.TableID
+	for i := range 20 {
+		table := mssqlcdc.TableID{Schema: "dbo", Name: fmt.Sprintf("it's %d", i)}
+		tables = append(tables, table)
+		l.exec("CREATE TABLE " + table.Quoted() + " (id int NOT NULL PRIMARY KEY)")
+		l.track(table)
+	}
+	l.track(tables[1], "@capture_instance = N'second'")
+	client := l.client()
+	names := func(tables ...mssqlcdc.TableID) []string {
+		l.sim.ResetStatements()
+		all, err := client.InstancesOf(t.Context(), tables)
+		require.NoError(t, err)
+		var names []string
+		for _, instance := range all {
+			if slices.Contains(tables, instance.Table) {
+				names = append(names, instance.Name)
+				require.Equal(t, []string{"id"}, instance.KeyColumns)
+				require.False(t, instance.StartLSN.IsZero())
+			}
+		}
+		return names
+	}
+	require.Empty(t, names())
+	require.Equal(t, []string{"dbo_it's 1", "second", "dbo_it's 2"}, names(tables[1:3]...))
+	require.Equal(t, 1, len(l.sim.Statements()))
+	require.Len(t, names(tables...), 21)
+	require.Equal(t, 1, len(l.sim.Statements()))
+	gone := mssqlcdc.TableID{Schema: "dbo", Name: "gone"}
+	require.Equal(t, []string{"dbo_it's 2"}, names(tables[2], gone))
+	require.LessOrEqual(t, len(l.sim.Statements()), 3, "a session that failed is set up anew")
 }

@@ -4,6 +4,14 @@ import (
 	"context"
 	"net"
 	"time"
+
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver/rowfilter"
+)
+
+// The values of [Config.Reader].
+const (
+	readerAuto   = "auto"
+	readerDriver = "driver"
 )
 
 // Config says how to reach a server. Only ConnectionString is required.
@@ -41,9 +49,13 @@ type Config struct {
 	// names it, unresolved; the same name is what TLS verifies, whatever is dialled. Nil means TCP with keep-alive.
 	Dialer Dialer
 
-	// Reader names the read path: "auto" (the default) takes the fastest that there is for a statement, "driver" the
-	// driver's rows. Today both are the driver's rows.
+	// Reader names who decodes rows of tables: "auto" (the default) takes them off the wire beside the driver (package
+	// rowfilter) wherever their types allow it, "driver" leaves all to the driver.
 	Reader string
+
+	// Chosen, when set, is told who decodes the rows of a statement and why. It is called from many goroutines and must not
+	// wait.
+	Chosen func(rowfilter.Choice)
 }
 
 // Dialer opens a connection to the server. It must be safe for concurrent use.

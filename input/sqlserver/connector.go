@@ -9,8 +9,10 @@ import (
 	"time"
 
 	mssql "github.com/microsoft/go-mssqldb"
+	"github.com/microsoft/go-mssqldb/msdsn"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver/dsn"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver/rowfilter"
 )
 
 // connector makes the pool's connections. It keeps the socket of each, because the driver alone cannot be stopped when
@@ -36,6 +38,14 @@ func newConnector(config Config, connection dsn.Connection) (*connector, error) 
 	params.Encoding.Timezone = time.UTC
 	params.DialTimeout = config.ConnectTimeout
 
+	dialer := newDialer(config.Dialer, params, nil)
+	if config.Reader != readerDriver {
+		dialer.filter = &rowfilter.Security{Encryption: params.Encryption, TLS: params.TLSConfig, HostGiven: params.HostInCertificateProvided}
+		if dialer.filter.Ours() {
+			params.Encryption, params.TLSConfig = msdsn.EncryptionDisabled, nil
+		}
+	}
+
 	inner := mssql.NewConnectorConfig(params)
 	if config.AccessToken != nil {
 		if inner, err = mssql.NewSecurityTokenConnector(params, config.AccessToken); err != nil {
@@ -50,7 +60,8 @@ func newConnector(config Config, connection dsn.Connection) (*connector, error) 
 		// Wait for locks no longer than told, and see committed rows only.
 		session: fmt.Sprintf("SET LOCK_TIMEOUT %d; SET TRANSACTION ISOLATION LEVEL READ COMMITTED", lockTimeoutMS(config.LockTimeout)),
 	}
-	inner.Dialer = newDialer(config.Dialer, params, c.sockets)
+	dialer.sockets = c.sockets
+	inner.Dialer = dialer
 	return c, nil
 }
 
@@ -77,7 +88,8 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, &connectError{where: c.dsn.String(), text: c.dsn.Mask(err.Error()), again: c.connected.Load(), err: err}
 	}
 	c.connected.Store(true)
-	return &conn{Conn: opened, socket: dialled.get()}, nil
+	socket, filter := dialled.get()
+	return &conn{Conn: opened, socket: socket, filter: filter}, nil
 }
 
 func (c *connector) login(ctx context.Context) (*mssql.Conn, error) {
@@ -118,8 +130,12 @@ type conn struct {
 	*mssql.Conn
 
 	socket  *socket
+	filter  *rowfilter.Conn // above the socket; nil for none
 	dropped atomic.Bool
 }
+
+// RowFilter implements [rowfilter.Filtered].
+func (c *conn) RowFilter() *rowfilter.Conn { return c.filter }
 
 // ResetSession replaces the driver's: a session of ours that changes state is set back or dropped before it goes back to the
 // pool, so that taking it from there costs no round trip.
@@ -144,22 +160,23 @@ type dialledKey struct{}
 type dialled struct {
 	mu     sync.Mutex
 	socket *socket
+	filter *rowfilter.Conn
 	closed bool
 }
 
-func (d *dialled) set(s *socket) {
+func (d *dialled) set(s *socket, filter *rowfilter.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.socket = s
+	d.socket, d.filter = s, filter
 	if d.closed {
 		s.closeNow()
 	}
 }
 
-func (d *dialled) get() *socket {
+func (d *dialled) get() (*socket, *rowfilter.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.socket
+	return d.socket, d.filter
 }
 
 func (d *dialled) close() {

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/microsoft/go-mssqldb/msdsn"
+
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver/rowfilter"
 )
 
 // dialer opens the sockets of a client. It is a HostDialer of the driver, so that names come to it unresolved: the
@@ -18,6 +20,7 @@ type dialer struct {
 	network  net.Dialer
 	parallel bool // dial all addresses of a name at once, for listeners of availability groups
 	sockets  *socketSet
+	filter   *rowfilter.Security // nil for plain sockets, whose TLS is the driver's
 }
 
 func newDialer(given Dialer, params msdsn.Config, sockets *socketSet) *dialer {
@@ -34,10 +37,23 @@ func (d *dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 		return raw, err
 	}
 	s := d.sockets.add(raw)
-	if holder, ok := ctx.Value(dialledKey{}).(*dialled); ok {
-		holder.set(s)
+	var filter *rowfilter.Conn
+	if d.filter != nil {
+		host, _, err := net.SplitHostPort(addr)
+		if err == nil {
+			filter, err = rowfilter.New(s, host, *d.filter)
+		}
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
 	}
-	return s, nil
+	if holder, ok := ctx.Value(dialledKey{}).(*dialled); ok {
+		holder.set(s, filter)
+	}
+	if filter == nil {
+		return s, nil
+	}
+	return filter, nil
 }
 
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {

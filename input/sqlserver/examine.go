@@ -172,13 +172,36 @@ func (e *examination) scans(ctx context.Context) error {
 	case lost(err):
 		return err
 	case err != nil:
-		e.add(LevelInfo, "capture errors", database, "GRANT VIEW DATABASE STATE TO "+mssqlcdc.QuoteName(e.client.login), needsRight+"the errors of capture")
+		e.add(LevelInfo, "capture errors", database, e.client.stateGrant(), needsRight+"the errors of capture")
 	case len(rows) > 0:
 		number, _ := rows[0].number("error_number")
 		at, _ := rows[0].wall("entry_time")
 		e.add(LevelWarning, "capture errors", database, "SELECT * FROM sys.dm_cdc_errors", "the newest is Msg %d at %s (server's clock): %s", number, at.Format(time.DateTime), rows[0].text("error_message"))
 	default:
 		e.add(LevelOK, "capture errors", database, "", "none since the server started")
+	}
+	return e.scan(ctx)
+}
+
+// Capture follows the log within seconds; a backlog of minutes is a scan that cannot keep up, or one that hangs.
+const captureSlow = 5 * time.Minute
+
+// scan looks at the newest scan of the log.
+func (e *examination) scan(ctx context.Context) error {
+	database := e.client.server.Database
+	health, err := e.client.Health(ctx)
+	switch {
+	case lost(err):
+		return err
+	case err != nil: // said already
+	case !health.Scanned:
+		e.add(LevelWarning, "capture scan", database, "EXEC sys.sp_cdc_start_job @job_type = N'capture'", "capture has not scanned the log since the server started")
+	case health.Failed > 0:
+		e.add(LevelWarning, "capture scan", database, "SELECT * FROM sys.dm_cdc_errors", "the newest scan of the log had %d errors", health.Failed)
+	case health.Latency > captureSlow:
+		e.add(LevelWarning, "capture scan", database, "EXEC sys.sp_cdc_change_job @job_type = N'capture', @maxtrans = 5000, @maxscans = 100", "capture is %s behind the log", health.Latency)
+	default:
+		e.add(LevelOK, "capture scan", database, "", "capture is %s behind the log, its newest scan ended %s ago", health.Latency, health.Age)
 	}
 	return nil
 }

@@ -11,24 +11,17 @@ import (
 )
 
 // movedChunk is how many instances one question names: two parameters less than that many positions, far from the 2,100
-// that a statement may have.
-const movedChunk = 64
+// that a statement may have, and from the 256 tables that a statement may name.
+const movedChunk = 250
 
-// Moved finds out which of the tables have rows after their position and up to upto: one round trip for 64 tables. After
+// Moved finds out which of the tables have rows after their position and up to upto: one round trip for 250 tables. After
 // that, in the same round trip, it compares the low watermark of each with its position, so that a table without rows is
 // known to have had none and not to have lost them. The answer is in the order of the cursors; an error of one table is
 // in its Movement. The statement's text depends on the list of instances only.
 func (c *Client) Moved(ctx context.Context, cursors []Cursor, upto mssqlcdc.LSN) ([]Movement, error) {
 	movements := make([]Movement, 0, len(cursors))
 	for chunk := range slices.Chunk(cursors, movedChunk) {
-		found, err := c.movedChunk(ctx, chunk, upto)
-		if err != nil && Classify(err) != Transient && Classify(err) != Canceled && len(chunk) > 1 {
-			// One table's error fails the statement of all: ask for each.
-			found, err = c.movedEach(ctx, chunk, upto)
-		}
-		if err != nil && len(chunk) == 1 && Classify(err) != Transient && Classify(err) != Canceled {
-			found, err = []Movement{{Cursor: chunk[0], Err: c.explainMoved(ctx, chunk[0], err)}}, nil
-		}
+		found, err := c.movedHalves(ctx, chunk, upto)
 		if err != nil {
 			return nil, fmt.Errorf("asking which tables have changes: %w", err)
 		}
@@ -37,16 +30,22 @@ func (c *Client) Moved(ctx context.Context, cursors []Cursor, upto mssqlcdc.LSN)
 	return movements, nil
 }
 
-func (c *Client) movedEach(ctx context.Context, cursors []Cursor, upto mssqlcdc.LSN) ([]Movement, error) {
-	var movements []Movement
-	for _, cursor := range cursors {
-		found, err := c.Moved(ctx, []Cursor{cursor}, upto)
-		if err != nil {
-			return nil, err
-		}
-		movements = append(movements, found...)
+// movedHalves asks for one half after the other where one table's error fails the statement of all.
+func (c *Client) movedHalves(ctx context.Context, cursors []Cursor, upto mssqlcdc.LSN) ([]Movement, error) {
+	found, err := c.movedChunk(ctx, cursors, upto)
+	switch class := Classify(err); {
+	case err == nil || class == Transient || class == Canceled:
+		return found, err
+	case len(cursors) == 1:
+		return []Movement{{Cursor: cursors[0], Err: c.explainMoved(ctx, cursors[0], err)}}, nil
 	}
-	return movements, nil
+	half := len(cursors) / 2
+	found, err = c.movedHalves(ctx, cursors[:half], upto)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := c.movedHalves(ctx, cursors[half:], upto)
+	return append(found, rest...), err
 }
 
 // explainMoved is explain for a table that was being read: one that is gone is data loss.
@@ -70,7 +69,7 @@ func (c *Client) movedChunk(ctx context.Context, cursors []Cursor, upto mssqlcdc
 	if err != nil {
 		return nil, err
 	}
-	if len(moved) != len(cursors) || len(lows) != len(cursors) {
+	if len(moved) > len(cursors) || len(lows) != len(cursors) {
 		return nil, fmt.Errorf("comparing positions: %d and %d answers for %d tables", len(moved), len(lows), len(cursors))
 	}
 	movements := make([]Movement, len(cursors))
@@ -84,8 +83,7 @@ func (c *Client) movedChunk(ctx context.Context, cursors []Cursor, upto mssqlcdc
 }
 
 func (c *Client) fillMovement(ctx context.Context, m *Movement, moved, low record) error {
-	n, _ := moved.number("moved")
-	m.Moved = n == 1
+	m.Moved = moved != nil
 	var err error
 	if m.MinLSN, err = low.lsn("lsn"); err != nil {
 		return err
@@ -111,21 +109,21 @@ func rowOf(rows []record, i int) record {
 	return nil
 }
 
-// movedStatement asks two questions in one batch, the low watermarks last: clean-up raises them before it deletes.
+// movedStatement asks two questions in one batch, the low watermarks last: clean-up raises them before it deletes. It is as
+// short as it can be, since it goes over the wire with every poll.
 func movedStatement(cursors []Cursor, upto mssqlcdc.LSN) (string, []any) {
 	var moved, lows []string
-	args := []any{lsnArg("upto", upto)}
+	args := []any{lsnArg("u", upto)}
 	for i, cursor := range cursors {
-		name := fmt.Sprintf("after%d", i)
+		name := fmt.Sprintf("a%d", i)
 		args = append(args, lsnArg(name, cursor.After))
-		moved = append(moved, fmt.Sprintf(
-			"SELECT %d AS i, CASE WHEN EXISTS (SELECT 1 FROM %s WHERE [__$start_lsn] > @%s AND [__$start_lsn] <= @upto) THEN 1 ELSE 0 END AS moved",
+		moved = append(moved, fmt.Sprintf("SELECT %d AS i WHERE EXISTS (SELECT 1 FROM %s WHERE [__$start_lsn] > @%s AND [__$start_lsn] <= @u)",
 			i, changeTable(cursor.Instance.Name), name))
-		lows = append(lows, fmt.Sprintf(
-			"SELECT %d AS i, x.lsn, (SELECT TOP (1) tran_end_time FROM cdc.lsn_time_mapping WHERE start_lsn >= x.lsn ORDER BY start_lsn) AS wall FROM (SELECT sys.fn_cdc_get_min_lsn(%s) AS lsn) AS x",
-			i, literal(cursor.Instance.Name)))
+		lows = append(lows, fmt.Sprintf("(%d, %s)", i, literal(cursor.Instance.Name)))
 	}
-	return strings.Join(moved, "\nUNION ALL ") + ";\n" + strings.Join(lows, "\nUNION ALL "), args
+	return strings.Join(moved, "\nUNION ALL ") + ";\n" + fmt.Sprintf(
+		"SELECT x.i, x.lsn, (SELECT TOP (1) tran_end_time FROM cdc.lsn_time_mapping WHERE start_lsn >= x.lsn ORDER BY start_lsn) AS wall\nFROM (SELECT v.i, sys.fn_cdc_get_min_lsn(v.ci) AS lsn FROM (VALUES %s) AS v(i, ci)) AS x",
+		strings.Join(lows, ", ")), args
 }
 
 // queryTwo runs a batch of two SELECT statements.

@@ -19,6 +19,15 @@ import (
 // as many, so that its connection hardly ever stands still.
 const queueParts = 3
 
+// queued is how many of these parts lie in the queue. The row filter has two more at hand: the one that it hands over and the
+// one that it fills.
+func (c *Client) queued() int {
+	if c.config.Reader == readerDriver {
+		return queueParts
+	}
+	return queueParts - 2
+}
+
 // boundStatement finds the LSN some commits of the database further. It reads the mapping only, whose rows are short;
 // commit density differs between tables and times, which pace learns.
 const boundStatement = `SELECT MAX(x.start_lsn) AS lsn, COUNT(*) AS n FROM (
@@ -231,7 +240,7 @@ func (t *tiler) take(ctx context.Context, conn *sql.Conn) (*stream, error) {
 		return nil, nil
 	}
 	end := t.r.request.Plan.Window.End
-	s := &stream{from: t.next, to: end, step: t.r.pace.next(), batches: make(chan fetch.Batch, queueParts)}
+	s := &stream{from: t.next, to: end, step: t.r.pace.next(), batches: make(chan fetch.Batch, t.r.client.queued())}
 	bound, full, err := t.bound(ctx, conn, s.from, end, s.step)
 	if err != nil {
 		return nil, err

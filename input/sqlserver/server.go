@@ -15,7 +15,8 @@ import (
 )
 
 const identifyStatement = `SELECT @@SERVERNAME AS name, DB_NAME() AS db, USER_NAME() AS login,
-CONVERT(nvarchar(128), SERVERPROPERTY('ProductVersion')) AS version, CONVERT(int, SERVERPROPERTY('EngineEdition')) AS edition`
+CONVERT(nvarchar(128), SERVERPROPERTY('ProductVersion')) AS version, CONVERT(int, SERVERPROPERTY('EngineEdition')) AS edition,
+CONVERT(nvarchar(60), DATABASEPROPERTYEX(DB_NAME(), 'Updateability')) AS updateability`
 
 // identify learns what the server is, and makes the clock.
 func (c *Client) identify(ctx context.Context) error {
@@ -23,6 +24,11 @@ func (c *Client) identify(ctx context.Context) error {
 		row, err := one(ctx, conn, identifyStatement)
 		if err != nil {
 			return err
+		}
+		if row.text("updateability") == "READ_ONLY" {
+			// What a secondary shows lags behind its primary by an unknown time, and capture runs on the primary.
+			return &ConfigError{Field: "connection string", Reason: fmt.Sprintf(
+				"database %s is read-only here (a readable secondary?), which is not supported as a source: connect to the primary, without ApplicationIntent=ReadOnly", row.text("db"))}
 		}
 		edition, _ := row.number("edition")
 		c.login = row.text("login")

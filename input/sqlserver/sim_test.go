@@ -3,6 +3,7 @@ package sqlserver_test
 import (
 	"database/sql"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func (l *lab) client(login ...string) *sqlserver.Client {
 }
 
 func (l *lab) tryClient(login ...string) (*sqlserver.Client, error) {
-	client, err := sqlserver.Open(l.t.Context(), sqlserver.Config{ConnectionString: l.sim.DSN(login...)})
+	client, err := sqlserver.Open(l.t.Context(), sqlserver.Config{ConnectionString: l.sim.DSN(login...), Reader: os.Getenv("TEST_READER")})
 	if client != nil {
 		l.t.Cleanup(func() { require.NoError(l.t, client.Close()) })
 	}

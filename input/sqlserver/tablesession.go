@@ -79,6 +79,23 @@ func (c *Client) under(ctx context.Context, conn *sql.Conn, settings tableSettin
 	return err
 }
 
+// asking runs a question about the rows of a source table.
+type asking func(ctx context.Context, statement string, args []sql.NamedArg) ([]record, error)
+
+// onTable asks on a connection of its own, in a session that is set for it.
+func (c *Client) onTable(layout Layout, key SnapshotKey) asking {
+	return func(ctx context.Context, statement string, args []sql.NamedArg) ([]record, error) {
+		return c.askTable(ctx, layout, key.Isolation, statement, args)
+	}
+}
+
+// onConn asks on a connection whose session is set already.
+func onConn(conn *sql.Conn) asking {
+	return func(ctx context.Context, statement string, args []sql.NamedArg) ([]record, error) {
+		return query(ctx, conn, statement, anyArgs(args)...)
+	}
+}
+
 // askTable runs a question about the rows of a source table. It can take as long as the server does not fall silent: without
 // an index on the columns it reads the whole table.
 func (c *Client) askTable(ctx context.Context, layout Layout, isolation SnapshotIsolation, statement string, args []sql.NamedArg) ([]record, error) {
@@ -139,10 +156,14 @@ func goneTable(instance mssqlcdc.CaptureInstance, err error) error {
 
 // snapshotRefused says that the database does not allow the isolation level SNAPSHOT, or not yet.
 func (c *Client) snapshotRefused(err error) error {
+	return fmt.Errorf("%w: %w", c.notAllowed(serverNumber(err, 3956)), err)
+}
+
+func (c *Client) notAllowed(pending bool) *ConfigError {
 	cure := fmt.Sprintf("the database owner can run: ALTER DATABASE %s SET ALLOW_SNAPSHOT_ISOLATION ON; or read under READ COMMITTED", mssqlcdc.QuoteName(c.server.Database))
 	reason := "SNAPSHOT is not allowed in this database; " + cure
-	if serverNumber(err, 3956) {
+	if pending {
 		reason = "SNAPSHOT is being allowed in this database, which waits until every transaction that is open there has ended; " + cure
 	}
-	return fmt.Errorf("%w: %w", &ConfigError{Field: "snapshot isolation", Reason: reason}, err)
+	return &ConfigError{Field: "snapshot isolation", Reason: reason}
 }

@@ -11,16 +11,22 @@ import (
 )
 
 // Driver fetches through the driver's own rows, one driver.Value at a time.
-type Driver struct{}
+type Driver struct {
+	// Started, when set, is called for each statement. It must be safe for concurrent use.
+	Started func()
+}
 
 // Fetch implements [Fetcher].
-func (Driver) Fetch(ctx context.Context, conn *sql.Conn, statement Statement) iter.Seq2[Batch, error] {
+func (d Driver) Fetch(ctx context.Context, conn *sql.Conn, statement Statement) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		var stopped bool
+		if d.Started != nil {
+			d.Started()
+		}
 		err := conn.Raw(func(c any) error {
-			err := query(ctx, c, statement, func(rows driver.Rows) error {
+			err := Query(ctx, c, statement, func(rows driver.Rows) error {
 				var err error
-				stopped, err = drain(rows, statement, func(b Batch) bool { return yield(b, nil) })
+				stopped, err = Drain(rows, statement, func(b Batch) bool { return yield(b, nil) })
 				return err
 			})
 			if err != nil && stopped {
@@ -36,9 +42,9 @@ func (Driver) Fetch(ctx context.Context, conn *sql.Conn, statement Statement) it
 	}
 }
 
-// query runs the statement on the driver's connection without database/sql in between, which would copy every value once
-// more.
-func query(ctx context.Context, c any, statement Statement, use func(driver.Rows) error) (err error) {
+// Query runs the statement on the driver's connection without database/sql in between, which would copy every value once
+// more. The rows are those of use until it returns; the statement has then ended, or its connection is bad.
+func Query(ctx context.Context, c any, statement Statement, use func(driver.Rows) error) (err error) {
 	preparer, ok := c.(driver.ConnPrepareContext)
 	if !ok {
 		return fmt.Errorf("the driver's connection %T cannot prepare", c)
@@ -76,8 +82,8 @@ func named(args []sql.NamedArg) []driver.NamedValue {
 	return values
 }
 
-// drain packs rows into batches until they end, or emit says stop.
-func drain(rows driver.Rows, statement Statement, emit func(Batch) bool) (stopped bool, err error) {
+// Drain packs the driver's rows into batches until they end, or emit says stop.
+func Drain(rows driver.Rows, statement Statement, emit func(Batch) bool) (stopped bool, err error) {
 	if got, want := len(rows.Columns()), len(statement.Columns); got != want {
 		return false, fmt.Errorf("the result has %d columns, want %d", got, want)
 	}
