@@ -7,65 +7,88 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/sqlserversim"
-	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/sqlserversim/workload"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/sqlserversim/simulate"
 )
 
 func simulateCommand(stdout io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:  "simulate",
 		Usage: "Run a SQL Server simulator with a running workload",
-		Description: "Speaks TDS, so sqlcmd, tsql and drivers connect to it as to SQL Server. The database holds dbo.orders and dbo.order_lines with CDC, which the\n" +
-			"   workload changes all the time, and dbo.all_types. It lives in memory and is gone when the program ends.",
+		Description: "Speaks TDS, so sqlcmd, tsql and drivers connect to it as to SQL Server. The database lab holds what the workloads and the script make, and lives\n" +
+			"   in memory. With --state FILE it can be stopped and started again with the same rows, LSNs and commit times; what clients wrote is not kept.\n\n" +
+			"   Workloads: orders (dbo.orders and dbo.order_lines), types (dbo.all_types, every type), key_moves (dbo.key_moves, keys that change),\n" +
+			"   huge_transaction (dbo.huge, one transaction), idle (entries without changes), ddl (dbo.changing, columns and capture instances that come and go).",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Usage: "address to listen on", Value: "127.0.0.1:14330"},
-			&cli.DurationFlag{Name: "every", Usage: "pause between two transactions of the workload; 0 writes none after the first hundred", Value: 500 * time.Millisecond},
+			&cli.StringFlag{Name: "script", Usage: "T-SQL `FILE` to run first, batches parted by lines of GO"},
+			&cli.StringFlag{Name: "workload", Usage: "`NAMES` of workloads, by commas: " + strings.Join(simulate.Names(), ", ") + "; none: only what the script makes", DefaultText: "orders,types"},
+			&cli.DurationFlag{Name: "every", Usage: "pause between two steps of the workloads; 0 makes none after the first hundred", Value: 500 * time.Millisecond},
 			&cli.DurationFlag{Name: "capture-interval", Usage: "pause between two scans of the capture job", Value: time.Second},
-			&cli.Int64Flag{Name: "seed", Usage: "seed of the workload and the log", Value: 1},
+			&cli.Int64Flag{Name: "seed", Usage: "seed of the workloads and the log", DefaultText: "1"},
+			&cli.IntFlag{Name: "rows", Usage: "rows of huge_transaction", DefaultText: "100000"},
+			&cli.StringFlag{Name: "state", Usage: "`FILE` to resume from and to go on writing; seed, script, workloads and rows are in it"},
 		},
 		Action: func(c *cli.Context) error {
 			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return simulate(ctx, c, stdout)
+			cfg, err := simulation(c)
+			if err != nil {
+				return err
+			}
+			return runSimulation(ctx, cfg, stdout)
 		},
 	}
 }
 
-func simulate(ctx context.Context, c *cli.Context, stdout io.Writer) (err error) {
-	sim, err := sqlserversim.Start(
-		sqlserversim.WithAddr(c.String("addr")),
-		sqlserversim.WithSeed(c.Int64("seed")),
-		sqlserversim.WithCaptureInterval(c.Duration("capture-interval")),
-	)
+// simulation reads the flags.
+func simulation(c *cli.Context) (simulate.Config, error) {
+	cfg := simulate.Config{
+		Addr: c.String("addr"), Seed: c.Int64("seed"), WarmUp: 100, Every: c.Duration("every"), CaptureInterval: c.Duration("capture-interval"),
+		HugeRows: c.Int("rows"), State: c.String("state"),
+	}
+	switch names := c.String("workload"); names {
+	case "":
+	case "none":
+		cfg.Workloads = []string{}
+	default:
+		cfg.Workloads = strings.Split(names, ",")
+	}
+	if path := c.String("script"); path != "" {
+		script, err := os.ReadFile(path)
+		if err != nil {
+			return cfg, fmt.Errorf("reading the script: %w", err)
+		}
+		cfg.Script = string(script)
+	}
+	return cfg, nil
+}
+
+func runSimulation(ctx context.Context, cfg simulate.Config, stdout io.Writer) (err error) {
+	sim, err := simulate.Start(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("starting the simulator: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, sim.Close()) }()
-	orders, err := workload.NewOrders(ctx, sim, workload.OrdersConfig{Seed: c.Int64("seed"), Start: time.Now().UTC()})
+	tables, err := sim.Server.Query(ctx, `SELECT SCHEMA_NAME(schema_id) + '.' + name FROM sys.tables WHERE is_tracked_by_cdc = 1 ORDER BY 1`)
 	if err != nil {
-		return err
+		return fmt.Errorf("listing the tables: %w", err)
 	}
-	if _, err := workload.WriteTypes(ctx, sim); err != nil {
-		return err
+	names := make([]string, len(tables.Rows))
+	for i, row := range tables.Strings() {
+		names[i] = row[0]
 	}
-	if err := orders.Run(ctx, 100); err != nil {
-		return err
+	fmt.Fprintf(stdout, "A SQL Server simulator listens on %s: database lab, with CDC: %s.\n\n", sim.Server.Addr(), strings.Join(names, ", "))
+	fmt.Fprintf(stdout, "export MSSQL_DSN='%s'\n\n", sim.Server.DSN())
+	fmt.Fprintf(stdout, "Next, in another terminal: the line above, then %s -c config/examples/orders.yaml\nEnd with Ctrl-C", programName)
+	if cfg.State != "" {
+		fmt.Fprintf(stdout, ", go on with simulate --state %s", cfg.State)
 	}
-	fmt.Fprintf(stdout, "A SQL Server simulator listens on %s: database lab with dbo.orders, dbo.order_lines and dbo.all_types, all with CDC.\n\n", sim.Addr())
-	fmt.Fprintf(stdout, "export MSSQL_DSN='%s'\n\n", sim.DSN())
-	fmt.Fprintf(stdout, "Next, in another terminal: the line above, then %s -c config/examples/orders.yaml\nEnd with Ctrl-C.\n", programName)
-	every := c.Duration("every")
-	if every <= 0 {
-		<-ctx.Done()
-		return nil
-	}
-	if err := orders.RunFor(ctx, every); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("running the workload: %w", err)
-	}
-	return nil
+	fmt.Fprintln(stdout, ".")
+	return sim.Run(ctx)
 }

@@ -2,6 +2,7 @@ package sqlserversim_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -92,4 +93,48 @@ func TestObjectSeeks(t *testing.T) {
 		require.Equal(t, all, joined, v)
 	}
 	require.Empty(t, rows(t, db, "SELECT * FROM sys.columns WHERE object_id = NULL OR object_id = 7"))
+}
+
+// TestSpColumnsByODBCVersion: mssql-jdbc asks for the types of ODBC 3 and finds its own by these numbers.
+func TestSpColumnsByODBCVersion(t *testing.T) {
+	t.Parallel()
+	sim := start(t, sqlserversim.WithoutTLS())
+	db := connect(t, sim.DSN())
+	exec(t, sim, "CREATE TABLE dbo.times (d date, t time(3), dt datetime, sdt smalldatetime, dt2 datetime2(7), dto datetimeoffset(7), i int)")
+	read := func(call string) []string {
+		return rows(t, db, "DECLARE @t TABLE (c1 sysname NULL, c2 sysname NULL, c3 sysname, c4 sysname, c5 smallint, c6 sysname, c7 int NULL, c8 int NULL, c9 smallint NULL, c10 smallint NULL, "+
+			"c11 smallint, c12 varchar(254) NULL, c13 nvarchar(4000) NULL, c14 smallint, c15 smallint NULL, c16 int NULL, c17 int, c18 varchar(254) NULL, c19 smallint, c20 smallint, c21 smallint, "+
+			"c22 smallint, c23 sysname NULL, c24 sysname NULL, c25 nvarchar(1000) NULL, c26 sysname NULL, c27 sysname NULL, c28 sysname NULL, c29 tinyint NULL); INSERT INTO @t "+call+
+			"; SELECT c4, c5, c14, c15 FROM @t ORDER BY c17")
+	}
+	require.Equal(t, []string{"d|91|9|1", "t|-154|-154|0", "dt|93|9|3", "sdt|93|9|3", "dt2|93|9|3", "dto|-155|-155|0", "i|4|4|NULL"},
+		read("EXEC sp_columns_100 'times', 'dbo', 'lab', NULL, 2, 3"))
+	require.Equal(t, []string{"d|-9|-9|NULL", "t|-9|-9|NULL", "dt|11|9|3", "sdt|11|9|3", "dt2|-9|-9|NULL", "dto|-9|-9|NULL", "i|4|4|NULL"},
+		read("EXEC sp_columns_100 'times', 'dbo', 'lab'"))
+}
+
+// TestUTF8WithoutTheFeature: go-mssqldb does not ask for UTF-8 at its login, so text of a UTF-8 collation comes to it as UTF-16.
+func TestUTF8WithoutTheFeature(t *testing.T) {
+	t.Parallel()
+	sim := start(t, sqlserversim.WithoutTLS())
+	db := connect(t, sim.DSN())
+	const collation = " COLLATE Latin1_General_100_CI_AS_SC_UTF8"
+	exec(t, sim, "CREATE TABLE dbo.utf8 (a varchar(30)"+collation+", b char(5)"+collation+", c varchar(max)"+collation+", d varchar(8000)"+collation+", e varchar(10))",
+		"INSERT dbo.utf8 VALUES (N'東京 🏭', N'é', REPLICATE(CAST(N'Ω' AS nvarchar(max)), 5000), REPLICATE('x', 8000), 'plain')")
+	got, err := db.QueryContext(t.Context(), "SELECT a, b, c, d, e FROM dbo.utf8")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, got.Close()) }()
+	types, err := got.ColumnTypes()
+	require.NoError(t, err)
+	var names []string
+	for _, ty := range types {
+		length, _ := ty.Length()
+		names = append(names, fmt.Sprintf("%s %d", ty.DatabaseTypeName(), length))
+	}
+	require.Equal(t, []string{"NVARCHAR 30", "NCHAR 5", "NVARCHAR 1073741822", "NVARCHAR 1073741822", "VARCHAR 10"}, names)
+	require.True(t, got.Next())
+	var a, b, c, d, e string
+	require.NoError(t, got.Scan(&a, &b, &c, &d, &e))
+	require.Equal(t, []string{"東京 🏭", strings.Repeat("Ω", 5000), strings.Repeat("x", 8000), "plain"}, []string{a, c, d, e})
+	require.Equal(t, "é", strings.TrimRight(b, " "))
 }

@@ -59,6 +59,7 @@ func (s *Server) QueryAs(ctx context.Context, login, text string) (Result, error
 	}
 	ses := s.newSession(login, db)
 	defer ses.Close()
+	ses.text = text // the DDL history has statements as they were written
 	return ses.collect(ctx, text)
 }
 

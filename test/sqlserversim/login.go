@@ -46,6 +46,7 @@ func (h *loginHandler) Login(ctx context.Context, c *tds.Conn, login *tds.Login)
 	ses := s.newSession(l.name, db)
 	ses.conn, ses.connection, ses.spid = c, connection, int(c.SPID())
 	ses.info.host, ses.info.program, ses.info.lib, ses.info.pid = login.Host, login.App, login.Library, login.ClientPID
+	_, ses.utf8 = login.Feature(tds.FeatureUTF8)
 	s.remember(ses)
 	s.log.logins.Add(1)
 	return &tds.LoginAnswer{Database: db.name, Collation: wireCollation(db.collation)}, ses, nil

@@ -10,8 +10,8 @@ import (
 // catalogProcedures are the catalogue procedures that drivers call: ODBC's and JDBC's metadata. Columns are those of their
 // documentation pages.
 func catalogProcedures() []*procedure {
-	columns := `@table_name nvarchar(384), @table_owner nvarchar(384) = NULL, @table_qualifier sysname = NULL,
-		@column_name nvarchar(384) = NULL, @ODBCVer int = 2, @fUsePattern bit = 1`
+	const name = "@table_name nvarchar(384), @table_owner nvarchar(384) = NULL, @table_qualifier sysname = NULL, @column_name nvarchar(384) = NULL"
+	const odbc = ", @ODBCVer int = 2, @fUsePattern bit = 1"
 	list := []*procedure{
 		newProcedure("sp_tables", `@table_name nvarchar(384) = NULL, @table_owner nvarchar(384) = NULL, @table_qualifier sysname = NULL,
 			@table_type varchar(100) = NULL, @fUsePattern bit = 1`, spTables),
@@ -19,9 +19,9 @@ func catalogProcedures() []*procedure {
 		newProcedure("sp_datatype_info", "@data_type int = 0, @ODBCVer tinyint = 2", spDataTypes),
 		newProcedure("sp_datatype_info_100", "@data_type int = 0, @ODBCVer tinyint = 2", spDataTypes),
 		newProcedure("sp_databases", "", spDatabases),
-	}
-	for _, name := range []string{"sp_columns", "sp_columns_90", "sp_columns_100"} {
-		list = append(list, newProcedure(name, columns, spColumns))
+		newProcedure("sp_columns", name+odbc, spColumns),
+		newProcedure("sp_columns_90", name+odbc, spColumns),
+		newProcedure("sp_columns_100", name+", @NameScope int = 0"+odbc, spColumns),
 	}
 	for _, name := range []string{"sp_statistics", "sp_statistics_100"} {
 		list = append(list, newProcedure(name, `@table_name sysname, @table_owner sysname = NULL, @table_qualifier sysname = NULL,
@@ -68,7 +68,22 @@ type odbcType struct {
 	ssData               int
 }
 
-// odbcTypeOf gives the ODBC 3 facts of a column's type.
+// odbc3Times gives the types that ODBC 2 has other numbers for, or none but text: what @ODBCVer = 3 asks for.
+func (o *odbcType) odbc3Times(t sqltype.Type) {
+	const dateTime, date, timestamp = 9, 1, 3 // SQL_DATA_TYPE and SQL_DATETIME_SUB
+	switch t.Kind {
+	case sqltype.KindDate:
+		o.data, o.sqlData, o.sub = 91, dateTime, date
+	case sqltype.KindDateTime, sqltype.KindSmallDateTime, sqltype.KindDateTime2:
+		o.data, o.sqlData, o.sub = 93, dateTime, timestamp
+	case sqltype.KindTime:
+		o.data, o.sqlData, o.sub = -154, -154, 0
+	case sqltype.KindDateTimeOffset:
+		o.data, o.sqlData, o.sub = -155, -155, 0
+	}
+}
+
+// odbcTypeOf gives the ODBC 2 facts of a column's type.
 func odbcTypeOf(t sqltype.Type, identity bool) odbcType {
 	st := systemType(t.Kind)
 	o := odbcType{name: st.name, precision: precisionOf(t), length: maxLengthOf(t), ssData: 0}
@@ -186,6 +201,7 @@ func spColumns(c *procCall) error {
 	if wide {
 		columns = columnsSPColumns100
 	}
+	odbc3 := wide && c.integer("@ODBCVer", 2) >= 3 // sp_columns itself shows the new types as text to any caller
 	return c.rowset(columns, func(v *viewCall) error {
 		return v.each(ofKind(kindTable), func(o *object) error {
 			if !c.matches("@table_name", o.name) || !c.matches("@table_owner", o.schema) {
@@ -197,14 +213,17 @@ func spColumns(c *procCall) error {
 				if !c.matches("@column_name", col.column.Name) {
 					return nil
 				}
-				return v.add(columnFields(c.db, col, position, wide))
+				return v.add(columnFields(c.db, col, position, wide, odbc3))
 			})
 		})
 	})
 }
 
-func columnFields(db *database, col columnOf, position int, wide bool) fields {
+func columnFields(db *database, col columnOf, position int, wide, odbc3 bool) fields {
 	t := odbcTypeOf(col.column.Type, col.column.Identity)
+	if odbc3 {
+		t.odbc3Times(col.column.Type)
+	}
 	nullable, word := 0, "NO"
 	if col.column.Nullable {
 		nullable, word = 1, "YES"

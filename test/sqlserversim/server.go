@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -191,6 +192,14 @@ func (s *Server) CACertPEM() []byte {
 		return nil
 	}
 	return s.certs.caPEM
+}
+
+// CertPEM is the server's own certificate, for clients that compare it in strict mode (ServerCertificate); nil without TLS.
+func (s *Server) CertPEM() []byte {
+	if s.certs == nil {
+		return nil
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.certs.leaf.Certificate[0]})
 }
 
 // Close ends every connection and job and waits for them. It may be called more than once.

@@ -44,6 +44,7 @@ type session struct {
 	sink     *wireSink
 	text     string           // of the request, for the log of refused statements
 	prepared map[int32]string // handle to text, for the log and for faults
+	utf8     bool             // the client said at its login that it reads UTF-8
 }
 
 // sessionInfo is what sys.dm_exec_sessions shows of a session, read by others.

@@ -33,7 +33,7 @@ func newWireSink(s *session, w *tds.Writer) *wireSink { return &wireSink{ses: s,
 
 // Columns begins a rowset.
 func (k *wireSink) Columns(cols []tsql.ResultColumn) error {
-	k.encoder.prepare(cols, k.ses.db.collation)
+	k.encoder.prepare(cols, k.ses.db.collation, k.ses.utf8)
 	k.w.Columns(k.encoder.wire)
 	return k.w.Err()
 }
@@ -162,11 +162,14 @@ type rowEncoder struct {
 }
 
 // prepare sets the columns of the next rowset. The wire columns are made afresh, since the writer keeps the slice.
-func (e *rowEncoder) prepare(cols []tsql.ResultColumn, dbCollation string) {
+func (e *rowEncoder) prepare(cols []tsql.ResultColumn, dbCollation string, utf8 bool) {
 	e.wire = make([]tds.Column, len(cols))
 	e.types, e.kinds, e.coll = e.types[:0], e.kinds[:0], dbCollation
 	for i, c := range cols {
 		w := tds.Column{Name: c.Name, Type: wireType(c.Type, c.Nullable, dbCollation), Flags: tds.FlagsNotNullOfTable}
+		if !utf8 && w.Type.Collation.IsUTF8() {
+			w.Type = withoutUTF8(w.Type)
+		}
 		if c.Nullable {
 			w.Flags = tds.FlagsNullableOfTable
 		}

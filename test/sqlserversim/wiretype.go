@@ -150,6 +150,23 @@ func wireType(t sqltype.Type, nullable bool, dbCollation string) tds.TypeInfo {
 	return tds.TypeInt(4) // the type of a bare NULL [SELECT NULL is int]
 }
 
+// withoutUTF8 gives the type in which a client that did not ask for UTF-8 at its login (MS-TDS 2.2.6.4, UTF8_SUPPORT) gets text of a UTF-8
+// collation: SQL Server sends it as UTF-16 then. What is longer than an nvarchar can be goes as nvarchar(max) [K].
+func withoutUTF8(t tds.TypeInfo) tds.TypeInfo {
+	const longest = 4000
+	switch {
+	case t.ID == tds.IDText:
+		return tds.TypeNText(t.Collation)
+	case t.ID == tds.IDChar && t.Size <= longest:
+		return tds.TypeNChar(t.Size, t.Collation)
+	case t.ID == tds.IDVarChar && t.Size <= longest:
+		return tds.TypeNVarChar(t.Size, t.Collation)
+	case t.ID == tds.IDChar, t.ID == tds.IDVarChar:
+		return tds.TypeNVarChar(tds.Max, t.Collation)
+	}
+	return t
+}
+
 func fixedType(k sqltype.Kind) (tds.TypeID, bool) {
 	switch k {
 	case sqltype.KindBit:

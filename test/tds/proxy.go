@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -33,6 +34,7 @@ type proxyMode struct {
 	cutAfter  int64 // bytes from the server on each new connection; 0 does not cut
 	how       Action
 	chunk     int // largest piece forwarded at once; 0 for any
+	plan      Plan
 }
 
 // link is one proxied connection.
@@ -40,6 +42,9 @@ type link struct {
 	client, server net.Conn
 	cutAfter       int64
 	how            Action
+	delay          time.Duration
+	chunk          int
+	halfOpen       atomic.Bool
 	once           sync.Once
 }
 
@@ -131,6 +136,17 @@ func (p *Proxy) CutAll(how Action) {
 	}
 }
 
+// HalfOpen takes the server away from all connections that are open now, without a word to the client: its side stays open, takes what is
+// sent and never answers, as after a power cut or when a firewall has forgotten the connection.
+func (p *Proxy) HalfOpen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.halfOpen.Store(true)
+		_ = l.server.Close()
+	}
+}
+
 // Open gives the number of connections that are open now.
 func (p *Proxy) Open() int {
 	p.mu.Lock()
@@ -157,6 +173,9 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 	p.mu.Lock()
 	p.total++
 	mode := p.mode
+	if mode.plan != nil {
+		mode.take(mode.plan(p.total))
+	}
 	p.mu.Unlock()
 	if mode.refuse {
 		_ = client.Close()
@@ -167,7 +186,7 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 		_ = client.Close()
 		return
 	}
-	l := &link{client: client, server: server, cutAfter: mode.cutAfter, how: mode.how}
+	l := &link{client: client, server: server, cutAfter: mode.cutAfter, how: mode.how, delay: mode.delay, chunk: mode.chunk}
 	p.mu.Lock()
 	p.links[l] = struct{}{}
 	p.mu.Unlock()
@@ -184,8 +203,14 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 	up.Go(func() {
 		defer cancel()
 		p.pump(ctx, l, l.client, l.server, 0)
+		if l.halfOpen.Load() {
+			_, _ = io.Copy(io.Discard, l.client) // until the client gives up
+		}
 	})
 	p.pump(ctx, l, l.server, l.client, l.cutAfter)
+	if l.halfOpen.Load() {
+		<-ctx.Done()
+	}
 	cancel()
 	l.cut(CloseConn)
 	up.Wait()
@@ -201,7 +226,7 @@ func (p *Proxy) pump(ctx context.Context, l *link, from, to net.Conn, limit int6
 		if limit > 0 && passed+int64(n) >= limit {
 			piece = piece[:limit-passed]
 		}
-		if p.forward(ctx, to, piece) != nil {
+		if p.forward(ctx, l, to, piece) != nil {
 			return
 		}
 		if passed += int64(n); limit > 0 && passed >= limit {
@@ -209,12 +234,12 @@ func (p *Proxy) pump(ctx context.Context, l *link, from, to net.Conn, limit int6
 			return
 		}
 		if err != nil {
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, io.EOF) && !l.halfOpen.Load() {
 				closeWrite(to) // the other direction may still have something to say
 				if limit == 0 && from == l.client {
 					<-ctx.Done()
 				}
-			} else if errors.Is(err, syscall.ECONNRESET) && from == l.server {
+			} else if errors.Is(err, syscall.ECONNRESET) && from == l.server && !l.halfOpen.Load() {
 				l.cut(ResetConn)
 			}
 			return
@@ -223,9 +248,12 @@ func (p *Proxy) pump(ctx context.Context, l *link, from, to net.Conn, limit int6
 }
 
 // forward writes a piece as the mode says.
-func (p *Proxy) forward(ctx context.Context, to net.Conn, b []byte) error {
+func (p *Proxy) forward(ctx context.Context, l *link, to net.Conn, b []byte) error {
 	for len(b) > 0 {
 		mode, changed := p.state()
+		if mode.plan != nil {
+			mode.delay, mode.chunk = l.delay, l.chunk
+		}
 		if mode.blackHole {
 			select {
 			case <-changed:

@@ -2,6 +2,8 @@ package tds_test
 
 import (
 	"context"
+	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -88,6 +90,49 @@ func TestProxy(t *testing.T) {
 		p.Restore()
 		require.NoError(t, <-answered)
 		require.NoError(t, conn.Close())
+	})
+	t.Run("half open", func(t *testing.T) {
+		t.Parallel()
+		s := serve(t, tds.Config{}, &script{handle: numbers(rows)})
+		p := proxyTo(t, s)
+		conn, err := net.Dial("tcp", p.Addr().String())
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return p.Open() == 1 }, 5*time.Second, time.Millisecond)
+		p.HalfOpen()
+		for range 3 {
+			_, err := conn.Write([]byte("is anybody there"))
+			require.NoError(t, err)
+			require.NoError(t, conn.SetReadDeadline(time.Now().Add(20*time.Millisecond)))
+			_, err = conn.Read(make([]byte, 1))
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded, "no answer, and no end either")
+		}
+		n, err := readAll(t.Context(), t, openAt(t, p.Addr().String()))
+		require.NoError(t, err, "new connections live")
+		require.Equal(t, int64(rows), n)
+		require.NoError(t, conn.Close())
+	})
+	t.Run("plan", func(t *testing.T) {
+		t.Parallel()
+		const seed = 42
+		p := start(t)
+		plan := tds.RandomPlan(seed, 100_000)
+		p.Plan(plan)
+		complete, broken := 0, 0
+		for try := 1; complete < 8; try++ {
+			fate := plan(try)
+			require.Equal(t, fate, plan(try), "seed %d, connection %d", seed, try)
+			n, err := readAll(t.Context(), t, openAt(t, p.Addr().String(), "dial timeout", "2", "disableRetry", "true"))
+			whole := !fate.Refuse && fate.CutAfter == 0
+			require.Equal(t, whole, err == nil, "seed %d, connection %d, %+v: %v", seed, try, fate, err)
+			require.Equal(t, try, p.Total(), "seed %d", seed)
+			if whole {
+				require.Equal(t, int64(rows), n)
+				complete++
+			} else {
+				broken++
+			}
+		}
+		require.Greater(t, broken, 8, "seed %d", seed)
 	})
 	t.Run("delays", func(t *testing.T) {
 		t.Parallel()

@@ -20,7 +20,7 @@ type TypeInfo struct {
 	Precision uint8 // of decimal and numeric
 	Scale     uint8 // of decimal, numeric, time, datetime2, datetimeoffset
 	Collation Collation
-	Table     []string   // of text, ntext and image: the table the column belongs to, one to four names
+	Table     []string   // of text, ntext and image: the table the column belongs to, one to four names; none when it is not known
 	Schema    *XMLSchema // of xml: its schema collection, nil for untyped
 	UDT       *UDTInfo   // of a CLR type
 }
@@ -250,6 +250,9 @@ func appendLOBInfo(dst []byte, t *TypeInfo, column bool) []byte {
 		dst = append(dst, t.Collation[:]...)
 	}
 	if column {
+		if len(t.Table) == 0 { // a table that is not known has one empty name: jdbc takes none for a broken stream
+			return append(dst, 1, 0, 0)
+		}
 		dst = append(dst, byte(len(t.Table)))
 		for _, name := range t.Table {
 			dst = appendUSVarchar(dst, name)

@@ -47,6 +47,7 @@ func typeCases() []typeCase {
 			{name: "xml", typ: tds.TypeXML(), values: []tds.Value{"<a>1</a>", "", "<b>" + wide + "</b>"}, want: []any{"<a>1</a>", "", "<b>" + wide + "</b>"}},
 			{name: "xml schema", typ: tds.TypeInfo{ID: tds.IDXML, Schema: &tds.XMLSchema{Database: "d", Owner: "dbo", Collection: "c"}}, values: []tds.Value{"<a/>", "<b/>", "<c/>"}, want: []any{"<a/>", "<b/>", "<c/>"}},
 			{name: "text", typ: tds.TypeText(cp1252, "dbo", "t"), values: []tds.Value{"", "tëxt", long}, want: []any{"", "tëxt", long}},
+			{name: "text of no known table", typ: tds.TypeText(cp1252), values: []tds.Value{"", "tëxt", long}, want: []any{"", "tëxt", long}},
 			{name: "ntext", typ: tds.TypeNText(cp1252, "t"), values: []tds.Value{"", wide, long}, want: []any{"", wide, long}},
 			{name: "image", typ: tds.TypeImage("s", "d", "o", "t"), values: []tds.Value{[]byte{}, []byte{1, 2}, []byte(long)}, want: []any{[]byte{}, []byte{1, 2}, []byte(long)}},
 			{name: "udt", typ: tds.TypeUDT("d", "sys", "hierarchyid", "Microsoft.SqlServer.Types.SqlHierarchyId, Microsoft.SqlServer.Types"), values: []tds.Value{[]byte{}, []byte{0x58}, []byte{0x5A, 0xC0}}, want: []any{[]byte{}, []byte{0x58}, []byte{0x5A, 0xC0}}},

@@ -36,7 +36,9 @@ func (r *wire) typeInfo(column bool) tds.TypeInfo {
 		if column {
 			parts := 1
 			if !r.narrow {
-				parts = r.u8()
+				if parts = r.u8(); parts < 1 || parts > 4 { // as jdbc reads it
+					panic(fault(fmt.Sprintf("a table of %d names", parts)))
+				}
 			}
 			for range parts {
 				t.Table = append(t.Table, r.usvar())

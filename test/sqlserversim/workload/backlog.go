@@ -61,6 +61,22 @@ func Backlog(ctx context.Context, sim Simulator, shape Shape, rows int64, rowsPe
 	return truth, nil
 }
 
+// Grow puts more rows into the change table of a backlog that was made, and counts them in truth. Their ids go on.
+func Grow(ctx context.Context, sim Simulator, truth *BacklogTruth, shape Shape, rows int64, rowsPerTxn int) error {
+	fill := narrowFill()
+	if shape == Wide {
+		fill = wideFill()
+	}
+	first := truth.Rows
+	res, err := sim.DefaultDB().BulkCaptured(ctx, engine.BulkSpec{Instance: truth.Instance, Rows: rows, RowsPerTxn: rowsPerTxn,
+		Fill: func(n int64, v []sqltype.Value) int { return fill(first+n, v) }})
+	if err != nil {
+		return fmt.Errorf("growing a backlog by %d rows: %w", rows, err)
+	}
+	truth.Rows, truth.Transactions, truth.Last = truth.Rows+rows, truth.Transactions+res.Transactions, res.Last
+	return nil
+}
+
 const narrowDDL = `id bigint NOT NULL PRIMARY KEY, customer int NOT NULL, sku varchar(20) NOT NULL, currency char(3) NOT NULL,
 	amount decimal(18,2) NOT NULL, created datetime2(7) NOT NULL, updated datetime2(7) NOT NULL, note nvarchar(200) NULL`
 

@@ -164,3 +164,51 @@ func TestBacklog(t *testing.T) {
 	_, err := workload.Backlog(t.Context(), sim, "round", 1, 1)
 	require.Error(t, err)
 }
+
+// KeyMoves and DDL run for long without an error, do the same under the same seed, and CDC's history put together is the table.
+func TestKeyMovesAndDDL(t *testing.T) {
+	t.Parallel()
+	history := func() [][]string {
+		sim, err := sqlserversim.Start(sqlserversim.WithoutListener(), sqlserversim.WithCaptureInterval(0))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, sim.Close()) }()
+		moves, err := workload.NewKeyMoves(t.Context(), sim, 9)
+		require.NoError(t, err)
+		ddl, err := workload.NewDDL(t.Context(), sim)
+		require.NoError(t, err)
+		for range 150 {
+			require.NoError(t, moves.Step(t.Context()))
+			require.NoError(t, ddl.Step(t.Context()))
+			require.NoError(t, sim.Capture(t.Context()))
+		}
+		read := func(sql string) [][]string {
+			res, err := sim.Query(t.Context(), sql)
+			require.NoError(t, err)
+			return res.Strings()
+		}
+		rows := map[string]string{}
+		changes := read("SELECT __$operation, a, b, payload, __$start_lsn FROM cdc.dbo_key_moves_CT ORDER BY __$start_lsn, __$command_id, __$seqval, __$operation")
+		for _, c := range changes {
+			key := c[1] + "/" + c[2]
+			switch c[0] {
+			case "1", "3":
+				require.Contains(t, rows, key)
+				delete(rows, key)
+			default:
+				require.NotContains(t, rows, key)
+				rows[key] = c[3]
+			}
+		}
+		at := read("SELECT a, b, payload FROM dbo.key_moves")
+		require.Len(t, rows, len(at))
+		for _, r := range at {
+			require.Equal(t, r[2], rows[r[0]+"/"+r[1]])
+		}
+		instances := read("SELECT capture_instance FROM cdc.change_tables WHERE source_object_id = OBJECT_ID('dbo.changing')")
+		require.Len(t, instances, 2)
+		require.Greater(t, len(read("SELECT ddl_command FROM cdc.ddl_history")), 2)
+		require.Empty(t, sim.Refused())
+		return changes
+	}
+	require.Equal(t, history(), history())
+}
