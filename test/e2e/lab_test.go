@@ -131,6 +131,10 @@ func (l *lab) process(ctx context.Context, name string, args ...string) (*exec.C
 
 func (l *lab) config(t *testing.T, yaml string) string {
 	t.Helper()
+	if reader := os.Getenv("TEST_READER"); reader != "" {
+		// All of the suite with the other reader: TEST_READER=driver.
+		yaml = strings.ReplaceAll(yaml, "  mssql_cdc:\n", "  mssql_cdc:\n    reader: "+reader+"\n")
+	}
 	file, err := os.CreateTemp(l.dir, "pipeline-*.yaml")
 	require.NoError(t, err)
 	_, err = file.WriteString(yaml)

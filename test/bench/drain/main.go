@@ -1,6 +1,7 @@
 // Command drain measures how fast a captured backlog becomes committed Delta.
 //
-//	go run ./test/bench/drain [--shape narrow|wide] [--rows N] [--format record_batch|rows] [--snapshot] [--json]
+//	go run ./test/bench/drain [--shape narrow|wide|lob|tiny_commits] [--rows N] [--format record_batch|rows] [--snapshot] [--reader auto|driver] [--tls=false]
+//	    [--profile DIR] [--json]
 //
 // The simulator and the client are processes of their own, so that each has its own
 // CPU time and memory. The client runs the pipeline with the defaults of
@@ -27,20 +28,23 @@ type options struct {
 	role, shape, format, dsn, dir string
 	rows                          int64
 	rowsPerTxn                    int
-	json, snapshot                bool
-	profile                       string
+	json, snapshot, tls           bool
+	reader, profile               string
 }
 
 // result is the line of JSON.
 type result struct {
 	Snapshot            bool    `json:"snapshot,omitempty"`
+	Reader              string  `json:"reader"`
+	TLS                 bool    `json:"tls"`
 	Shape               string  `json:"shape"`
 	Format              string  `json:"format"`
 	Rows                int64   `json:"rows"`
 	RowsPerSecond       float64 `json:"rows_per_second"`
 	MBPerSecond         float64 `json:"mb_per_second"`
 	PeakRSSMB           float64 `json:"peak_rss_mb"`
-	ClientCPUSeconds    float64 `json:"client_cpu_seconds"`
+	ClientCPUSeconds    float64 `json:"client_cpu_seconds"` // of the whole process
+	MicrosecondsPerRow  float64 `json:"cpu_us_per_row"`     // of the client's CPU, its start left out
 	SimulatorCPUSeconds float64 `json:"simulator_cpu_seconds"`
 	AllocsPerRow        float64 `json:"allocs_per_row"`
 	DeltaCommits        int64   `json:"delta_commits"`
@@ -49,21 +53,23 @@ type result struct {
 func main() {
 	var o options
 	flag.StringVar(&o.role, "role", "", "internal: simulator or client")
-	flag.StringVar(&o.shape, "shape", "narrow", "narrow (13 columns, about 150 bytes) or wide (1.4 kB)")
-	flag.Int64Var(&o.rows, "rows", 0, "rows of the backlog; 0 is 2,000,000 narrow or 200,000 wide ones")
+	flag.StringVar(&o.shape, "shape", "narrow", "narrow (13 columns, about 150 bytes), wide (1.4 kB), lob (24 kB), or tiny_commits (narrow, one row to a transaction)")
+	flag.Int64Var(&o.rows, "rows", 0, "rows of the backlog; 0 is 2,000,000 narrow, 200,000 wide, 10,000 lob ones")
 	flag.IntVar(&o.rowsPerTxn, "rows-per-txn", 20, "rows of a source transaction")
 	flag.StringVar(&o.format, "format", "record_batch", "record_batch or rows")
 	flag.StringVar(&o.dsn, "dsn", "", "internal: how the client connects")
 	flag.StringVar(&o.dir, "dir", "", "folder for the table; default: a temporary one that is removed")
 	flag.BoolVar(&o.snapshot, "snapshot", false, "read a table of narrow rows whole instead of a backlog of changes; --rows is rounded up to a power of ten")
-	flag.StringVar(&o.profile, "cpuprofile", "", "file for a CPU profile of the client")
+	flag.StringVar(&o.reader, "reader", "auto", "who decodes rows: auto (the row filter) or driver")
+	flag.BoolVar(&o.tls, "tls", true, "encrypt the connection")
+	flag.StringVar(&o.profile, "profile", "", "folder for CPU and allocation profiles of the client")
 	flag.BoolVar(&o.json, "json", false, "print one line of JSON")
 	flag.Parse()
 	if o.snapshot && o.rows == 0 {
 		o.rows = 1_000_000
 	}
 	if o.rows == 0 {
-		o.rows = map[string]int64{"narrow": 2_000_000, "wide": 200_000}[o.shape]
+		o.rows = defaultRows(o.shape)
 	}
 	if err := o.run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "drain:", err)
@@ -93,8 +99,8 @@ func (o options) run(ctx context.Context) error {
 	if o.json {
 		return json.NewEncoder(os.Stdout).Encode(r)
 	}
-	fmt.Printf("%s rows, format %s: %d rows in %d commits\n%.0f rows/s, %.1f MB/s\npeak resident memory of the client %.0f MB\nCPU: client %.1f s, simulator %.1f s\n%.1f allocations per row\n",
-		r.Shape, r.Format, r.Rows, r.DeltaCommits, r.RowsPerSecond, r.MBPerSecond, r.PeakRSSMB, r.ClientCPUSeconds, r.SimulatorCPUSeconds, r.AllocsPerRow)
+	fmt.Printf("%s rows, format %s, reader %s, TLS %t: %d rows in %d commits\n%.0f rows/s, %.1f MB/s\npeak resident memory of the client %.0f MB\nCPU: client %.1f s, simulator %.1f s\nper row: %.2f µs of the client's CPU, %.2f allocations\n",
+		r.Shape, r.Format, r.Reader, r.TLS, r.Rows, r.DeltaCommits, r.RowsPerSecond, r.MBPerSecond, r.PeakRSSMB, r.ClientCPUSeconds, r.SimulatorCPUSeconds, r.MicrosecondsPerRow, r.AllocsPerRow)
 	return nil
 }
 
@@ -155,11 +161,12 @@ func (o options) result(ctx context.Context, drained clientDone, used simulatorD
 		return result{}, fmt.Errorf("the table has %d rows, the backlog %d", rows, o.rows)
 	}
 	return result{
-		Snapshot: o.snapshot, Shape: o.shape, Format: o.format, Rows: rows, DeltaCommits: commits,
+		Snapshot: o.snapshot, Reader: o.reader, TLS: o.tls, Shape: o.shape, Format: o.format, Rows: rows, DeltaCommits: commits,
 		RowsPerSecond:       float64(rows) / drained.Seconds,
 		MBPerSecond:         float64(used.BytesSent) / 1e6 / drained.Seconds,
 		PeakRSSMB:           peakRSS(state),
 		ClientCPUSeconds:    (state.UserTime() + state.SystemTime()).Seconds(),
+		MicrosecondsPerRow:  drained.CPUSeconds * 1e6 / float64(rows),
 		SimulatorCPUSeconds: used.CPUSeconds,
 		AllocsPerRow:        float64(drained.Allocs) / float64(rows),
 	}, nil
@@ -182,7 +189,8 @@ func (o options) child(role string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	cmd := exec.Command(program, "-role", role, "-shape", o.shape, "-rows", fmt.Sprint(o.rows),
-		"-rows-per-txn", fmt.Sprint(o.rowsPerTxn), "-format", o.format, "-snapshot="+fmt.Sprint(o.snapshot), "-dsn", o.dsn, "-dir", o.dir, "-cpuprofile", o.profile)
+		"-rows-per-txn", fmt.Sprint(o.rowsPerTxn), "-format", o.format, "-snapshot="+fmt.Sprint(o.snapshot), "-dsn", o.dsn, "-dir", o.dir,
+		"-reader", o.reader, "-tls="+fmt.Sprint(o.tls), "-profile", o.profile)
 	cmd.Stderr = os.Stderr
 	return cmd, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,13 +37,18 @@ type simulatorDone struct {
 
 // clientDone is what the client prints.
 type clientDone struct {
-	Seconds float64 `json:"seconds"`
-	Allocs  uint64  `json:"allocs"`
+	Seconds    float64 `json:"seconds"`
+	CPUSeconds float64 `json:"cpu_seconds"`
+	Allocs     uint64  `json:"allocs"`
 }
 
 // simulate fills a backlog and serves it until its standard input closes.
 func (o *options) simulate(ctx context.Context) error {
-	sim, err := sqlserversim.Start(sqlserversim.WithCaptureInterval(0))
+	options := []sqlserversim.Option{sqlserversim.WithCaptureInterval(0)}
+	if !o.tls {
+		options = append(options, sqlserversim.WithoutTLS())
+	}
+	sim, err := sqlserversim.Start(options...)
 	if err != nil {
 		return err
 	}
@@ -67,7 +73,14 @@ func (o *options) simulate(ctx context.Context) error {
 // fill makes what is to be read.
 func (o *options) fill(ctx context.Context, sim *sqlserversim.Server) (err error) {
 	if !o.snapshot {
-		_, err = workload.Backlog(ctx, sim, workload.Shape(o.shape), o.rows, o.rowsPerTxn)
+		switch o.shape {
+		case shapeTinyCommits:
+			_, err = workload.Backlog(ctx, sim, workload.Narrow, o.rows, 1)
+		case shapeLOB:
+			err = lobBacklog(ctx, sim, o.rows, o.rowsPerTxn)
+		default:
+			_, err = workload.Backlog(ctx, sim, workload.Shape(o.shape), o.rows, o.rowsPerTxn)
+		}
 		return err
 	}
 	if o.rows, err = workload.Full(ctx, sim, o.rows); err != nil {
@@ -88,6 +101,7 @@ input:
     stream_snapshot: %t
     format: %s
     checkpoint_cache: position
+    reader: %s
 output:
   delta_lake:
     path: %q
@@ -106,7 +120,7 @@ func (o options) client(ctx context.Context) error {
 	debug.SetGCPercent(50)
 	delivery := map[string]string{"record_batch": "exactly_once", "rows": "at_least_once"}[o.format]
 	builder := service.NewStreamBuilder()
-	yaml := fmt.Sprintf(clientYAML, o.dsn, o.snapshot, o.format, filepath.Join(o.dir, "bronze"), delivery, filepath.Join(o.dir, "position"))
+	yaml := fmt.Sprintf(clientYAML, o.dsn, o.snapshot, o.format, o.reader, filepath.Join(o.dir, "bronze"), delivery, filepath.Join(o.dir, "position"))
 	if err := builder.SetYAML(yaml); err != nil {
 		return err
 	}
@@ -114,26 +128,47 @@ func (o options) client(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.profile != "" {
-		f, err := os.Create(o.profile)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
+	stop, err := o.startProfile()
+	if err != nil {
+		return err
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	begin := time.Now()
+	begin, cpu := time.Now(), cpuSeconds()
 	if err := stream.Run(ctx); err != nil {
 		return err
 	}
-	took := time.Since(begin)
+	took, used := time.Since(begin), cpuSeconds()-cpu
 	runtime.ReadMemStats(&after)
-	return json.NewEncoder(os.Stdout).Encode(clientDone{Seconds: took.Seconds(), Allocs: after.Mallocs - before.Mallocs})
+	if err := stop(); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(clientDone{Seconds: took.Seconds(), CPUSeconds: used, Allocs: after.Mallocs - before.Mallocs})
+}
+
+// startProfile begins the profiles of the client; the function that it returns writes them.
+func (o options) startProfile() (stop func() error, err error) {
+	if o.profile == "" {
+		return func() error { return nil }, nil
+	}
+	if err := os.MkdirAll(o.profile, 0o755); err != nil {
+		return nil, err
+	}
+	cpu, err := os.Create(filepath.Join(o.profile, "cpu.pprof"))
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		return nil, errors.Join(err, cpu.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		allocs, err := os.Create(filepath.Join(o.profile, "allocs.pprof"))
+		if err != nil {
+			return errors.Join(err, cpu.Close())
+		}
+		return errors.Join(pprof.Lookup("allocs").WriteTo(allocs, 0), allocs.Close(), cpu.Close())
+	}, nil
 }
 
 func cpuSeconds() float64 {
