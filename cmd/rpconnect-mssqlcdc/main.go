@@ -5,9 +5,9 @@
 //	rpconnect-mssqlcdc -c orders.yaml
 //
 // The stock commands of Benthos work (run, lint, test, list and others), and some
-// of our own: demo, simulate, doctor, is-final, delta.
+// of our own: demo, simulate, doctor, is-final, status, reconcile, delta.
 //
-// Exit codes: 0 the run reached its goal, 1 it did not; is-final has its own.
+// Exit codes: 0 the run reached its goal, 1 it did not; is-final and others have their own.
 package main
 
 import (

@@ -76,6 +76,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		service.CLIOptAddCommand(isFinalCommand(stdout)),
 		service.CLIOptAddCommand(deltaCommand(stdout)),
 		service.CLIOptAddCommand(doctorCommand(stdout)),
+		service.CLIOptAddCommand(reconcileCommand(stdout, stderr)),
+		service.CLIOptAddCommand(statusCommand(stdout)),
 	)
 	return exitCode(stderr, code, err, state)
 }
