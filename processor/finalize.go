@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,11 +60,11 @@ func newFinalize(conf *service.ParsedConfig, res *service.Resources, o options) 
 	if f.target, err = conf.FieldInterpolatedString(fieldTable); err != nil {
 		return nil, err
 	}
-	operator, err := conf.FieldString(fieldOperator)
+	operator, err := option(conf, fieldOperator)
 	if err != nil {
 		return nil, err
 	}
-	granularity, err := conf.FieldString(fieldGranularity)
+	granularity, err := option(conf, fieldGranularity)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +80,13 @@ func newFinalize(conf *service.ParsedConfig, res *service.Resources, o options) 
 	return f, nil
 }
 
+// option reads a field that is one of several words, which the engine accepts in any
+// letter case.
+func option(conf *service.ParsedConfig, name string) (string, error) {
+	word, err := conf.FieldString(name)
+	return strings.ToLower(word), err
+}
+
 func (f *finalize) parseCheck(conf *service.ParsedConfig) (err error) {
 	if !conf.Contains(fieldUntil) {
 		return fmt.Errorf("field %s is required with %s: %s", fieldUntil, fieldOperator, operatorCheck)
@@ -91,7 +99,7 @@ func (f *finalize) parseCheck(conf *service.ParsedConfig) (err error) {
 			return err
 		}
 	}
-	action, err := conf.FieldString(fieldOnNotFinal)
+	action, err := option(conf, fieldOnNotFinal)
 	f.flag = action == notFinalFlag
 	return err
 }

@@ -282,6 +282,7 @@ func TestConfigurationIsLinted(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ yaml, want string }{
 		"check without until": {"finalize: {control_path: c, operator: check}", "field until is required"},
+		"another letter case": {"finalize: {control_path: c, operator: CHECK}", "field until is required"},
 		"unknown operator":    {"finalize: {control_path: c, operator: revoke}", "value revoke is not a valid option"},
 		"unknown granularity": {"finalize: {control_path: c, granularity: week}", "value week is not a valid option"},
 		"no control table":    {"finalize: {}", "control_path"},

@@ -12,6 +12,7 @@ import (
 const (
 	NameFinalize = "finalize"
 	NameEachRow  = "each_row"
+	NameApply    = "apply_changes"
 )
 
 // init puts the plugins into the global environment, which is what a blank
@@ -52,6 +53,13 @@ func Register(env *service.Environment, opts ...Option) error {
 		})
 	if err != nil {
 		return fmt.Errorf("registering the %s processor: %w", NameEachRow, err)
+	}
+	err = env.RegisterBatchProcessor(NameApply, applyChangesSpec(),
+		func(conf *service.ParsedConfig, res *service.Resources) (service.BatchProcessor, error) {
+			return newApplyChanges(conf, res, o)
+		})
+	if err != nil {
+		return fmt.Errorf("registering the %s processor: %w", NameApply, err)
 	}
 	return nil
 }

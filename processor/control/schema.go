@@ -27,13 +27,14 @@ const (
 	colCompleteFrom   = "complete_from"
 	colGap            = "gap"
 	colHeldBy         = "held_by"
+	colPath           = "table_path"
 )
 
 // SchemaVersionProperty holds the number of the newest migration that a table
-// has. Migrations only add. Ledger: 1 is the first.
+// has. Migrations only add. Ledger: 1 is the first, 2 adds table_path.
 const (
 	SchemaVersionProperty = "rpconnect.schema_version"
-	schemaVersion         = "1"
+	schemaVersion         = "2"
 	// minVersionProperty is how mssql-cdc-pyspark keeps older releases out. We know
 	// control tables up to version 4.
 	minVersionProperty = "mssql_cdc.min_version"
@@ -58,6 +59,7 @@ func tableSchema() *schema.Struct {
 		field(colCompleteFrom, stamp, "Commits up to it may be missing (UTC); NULL: none is"),
 		field(colGap, text, "Lost stretches of commit time as JSON [{from,to}]; NULL: none"),
 		field(colHeldBy, text, "Why the verdict stands still; NULL: it does not"),
+		field(colPath, text, "Current-state tables: the table as configured"),
 	}}
 }
 
@@ -96,12 +98,24 @@ func (r row) verdict() (Verdict, error) {
 		EndCommitTime: r.time(colEndCommitTime), UpdatedAt: r.time(colUpdatedAt),
 		CompleteFrom: r.time(colCompleteFrom), HeldBy: r.text(colHeldBy),
 	}
-	if text := r.text(colEndLSN); text != "" {
+	v.Path = r.text(colPath)
+	for column, to := range v.lsns() {
+		text := r.text(column)
+		if text == "" {
+			continue
+		}
 		lsn, err := mssqlcdc.ParseLSN(text)
 		if err != nil {
-			return Verdict{}, fmt.Errorf("reading column %s of target %q: %w", colEndLSN, v.Target, err)
+			return Verdict{}, fmt.Errorf("reading column %s of target %q: %w", column, v.Target, err)
 		}
-		v.EndLSN = lsn
+		*to = lsn
+	}
+	switch wave := r[colSnapshotWave].(type) {
+	case int64:
+		v.SnapshotWave = wave
+	case nil:
+	default:
+		return Verdict{}, fmt.Errorf("reading column %s of target %q: it holds a %T", colSnapshotWave, v.Target, wave)
 	}
 	if text := r.text(colGap); text != "" {
 		gaps, err := parseGaps(text)
@@ -113,6 +127,13 @@ func (r row) verdict() (Verdict, error) {
 	return v, nil
 }
 
+// lsns are the LSNs of the verdict by column.
+func (v *Verdict) lsns() map[string]*mssqlcdc.LSN {
+	return map[string]*mssqlcdc.LSN{
+		colEndLSN: &v.EndLSN, colAppliedLSN: &v.AppliedLSN, colSnapshotLSN: &v.SnapshotLSN, colOpenSnapshot: &v.OpenSnapshot,
+	}
+}
+
 // set writes the verdict's columns and leaves the others.
 func (r row) set(v Verdict) error {
 	gaps, err := gapText(v.Gaps)
@@ -121,9 +142,14 @@ func (r row) set(v Verdict) error {
 	}
 	r[colTarget] = v.Target
 	r[colFinalizedUntil] = known(v.FinalizedUntil)
-	r[colEndLSN] = nil
-	if !v.EndLSN.IsZero() {
-		r[colEndLSN] = v.EndLSN.String()
+	for column, lsn := range v.lsns() {
+		r[column] = nil
+		if !lsn.IsZero() {
+			r[column] = lsn.String()
+		}
+	}
+	if v.Path != "" {
+		r[colPath], r[colSnapshotWave] = v.Path, v.SnapshotWave
 	}
 	r[colEndCommitTime] = known(v.EndCommitTime)
 	r[colUpdatedAt] = known(v.UpdatedAt)

@@ -234,29 +234,39 @@ func (t *Table) rows(ctx context.Context, s *delta.Snapshot, add action.Add) ([]
 // later. It tells the verdict after the call and whether the table changed. A
 // race with another writer is computed again until it is won.
 func (t *Table) Advance(ctx context.Context, c Candidate) (Verdict, bool, error) {
+	v, changed, err := t.move(ctx, c.Target, func(before Verdict, now time.Time) (Verdict, bool, error) { return before.advance(c, now) })
+	if err != nil {
+		return v, false, fmt.Errorf("moving the verdict of %q: %w", c.Target, err)
+	}
+	return v, changed, nil
+}
+
+// move replaces the row of a target by what advance makes of it.
+func (t *Table) move(ctx context.Context, target string, advance func(Verdict, time.Time) (Verdict, bool, error)) (Verdict, bool, error) {
 	snapshot, err := t.delta.Refresh(ctx)
 	if err != nil {
 		return Verdict{}, false, fmt.Errorf("reading the control table: %w", err)
 	}
-	step := &step{table: t, candidate: c}
+	step := &step{table: t, target: target, advance: advance}
 	change, err := step.change(ctx, snapshot)
 	if err != nil || !step.changed {
 		return step.verdict, false, err
 	}
 	change.Rebase = step.change
 	if _, err := t.delta.Commit(ctx, change); err != nil {
-		return Verdict{}, false, fmt.Errorf("moving the verdict of %q: %w", c.Target, err)
+		return Verdict{}, false, err
 	}
 	return step.verdict, step.changed, nil
 }
 
-// step is one Advance, computed as often as races ask for it.
+// step is one move, computed as often as races ask for it.
 type step struct {
-	table     *Table
-	candidate Candidate
-	verdict   Verdict
-	changed   bool
-	written   []action.Add // files of the computation before, if any
+	table   *Table
+	target  string
+	advance func(Verdict, time.Time) (Verdict, bool, error)
+	verdict Verdict
+	changed bool
+	written []action.Add // files of the computation before, if any
 }
 
 // change replaces the file that holds the target's row. When a winner has moved the
@@ -268,17 +278,17 @@ func (s *step) change(ctx context.Context, snapshot *delta.Snapshot) (delta.Chan
 		return delta.Change{}, err
 	}
 	s.written = nil
-	found, err := s.table.find(ctx, snapshot, s.candidate.Target)
+	found, err := s.table.find(ctx, snapshot, s.target)
 	if err != nil {
 		return delta.Change{}, err
 	}
-	before := Verdict{Target: s.candidate.Target}
+	before := Verdict{Target: s.target}
 	if found.row != nil {
 		if before, err = found.row.verdict(); err != nil {
 			return delta.Change{}, err
 		}
 	}
-	s.verdict, s.changed, err = before.advance(s.candidate, s.table.now())
+	s.verdict, s.changed, err = s.advance(before, s.table.now())
 	change := delta.Change{
 		Operation:           delta.OpMerge,
 		OperationParameters: map[string]string{"predicate": "\"table_name = target\""},
@@ -292,7 +302,7 @@ func (s *step) change(ctx context.Context, snapshot *delta.Snapshot) (delta.Chan
 	if found.row != nil {
 		rows = nil
 		for _, r := range found.rows {
-			if r.text(colTarget) == s.candidate.Target {
+			if r.text(colTarget) == s.target {
 				maps.Copy(updated, r)
 				r = updated
 			}

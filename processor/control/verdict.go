@@ -44,6 +44,13 @@ type Verdict struct {
 	CompleteFrom   time.Time    // UTC; commits up to it, those of that very time included, may be missing; zero: none is
 	Gaps           []Gap        // what was lost on the way, oldest first
 	HeldBy         string       // why the verdict stands still; empty: it does not
+
+	// Of tables that are built from another one; see Followed. Zero for all others.
+	Path         string       // of the table, as configured
+	AppliedLSN   mssqlcdc.LSN // highest commit applied
+	SnapshotLSN  mssqlcdc.LSN // newest snapshot that is in the table whole
+	OpenSnapshot mssqlcdc.LSN // a newer one, of which rows are still to come
+	SnapshotWave int64        // last chunk of the newest one that is applied, -1 for none
 }
 
 // Gap is a stretch of commit times whose changes were lost.

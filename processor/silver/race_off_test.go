@@ -1,0 +1,6 @@
+//go:build !race
+
+package silver_test
+
+// largeBatch is how many changes a batch has that does not fit into memory.
+const largeBatch = 1_000_000
