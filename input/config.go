@@ -74,6 +74,12 @@ func take[T any](f *fields, read func(path ...string) (T, error), name string) T
 	return value
 }
 
+// takeOption reads a field that is one of several words, which the engine accepts in
+// any letter case.
+func takeOption(f *fields, name string) string {
+	return strings.ToLower(take(f, f.conf.FieldString, name))
+}
+
 func parseConfig(conf *service.ParsedConfig) (config, error) {
 	f := &fields{conf: conf}
 	c := config{
@@ -85,12 +91,12 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 			ConnectTimeout:   take(f, conf.FieldDuration, fieldConnectTimeout),
 			ReadTimeout:      take(f, conf.FieldDuration, fieldReadTimeout),
 			LockTimeout:      take(f, conf.FieldDuration, fieldLockTimeout),
-			Reader:           take(f, conf.FieldString, fieldReader),
+			Reader:           takeOption(f, fieldReader),
 		},
-		run:             take(f, conf.FieldString, fieldRun),
-		format:          take(f, conf.FieldString, fieldFormat),
-		onTableError:    take(f, conf.FieldString, fieldOnTableError),
-		onDataLoss:      take(f, conf.FieldString, fieldOnDataLoss),
+		run:             takeOption(f, fieldRun),
+		format:          takeOption(f, fieldFormat),
+		onTableError:    takeOption(f, fieldOnTableError),
+		onDataLoss:      takeOption(f, fieldOnDataLoss),
 		pollInterval:    take(f, conf.FieldDuration, fieldPollInterval),
 		idleInterval:    take(f, conf.FieldDuration, fieldIdleInterval),
 		tablesInterval:  take(f, conf.FieldDuration, fieldTablesInterval),
@@ -106,11 +112,11 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 	}
 	c.snapshotOnSwitch = take(f, conf.FieldBool, fieldSnapshotOnSwitch)
 	c.snapshotChunkRows = int64(take(f, conf.FieldInt, fieldSnapshotChunkRows))
-	c.snapshotMode = take(f, conf.FieldString, fieldSnapshotMode)
+	c.snapshotMode = takeOption(f, fieldSnapshotMode)
 	c.snapshotParallelism = take(f, conf.FieldInt, fieldSnapshotParallelism)
 	c.snapshotMinHeadroom = take(f, conf.FieldDuration, fieldSnapshotMinHeadroom)
 	c.resnapshotInterval = take(f, conf.FieldDuration, fieldResnapshotInterval)
-	if take(f, conf.FieldString, fieldSnapshotIsolation) == isolationSnapshot {
+	if takeOption(f, fieldSnapshotIsolation) == isolationSnapshot {
 		c.snapshotIsolation = sqlserver.Snapshot
 	}
 	maxCommits := take(f, conf.FieldInt, fieldMaxCommits)

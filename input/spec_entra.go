@@ -51,7 +51,7 @@ func parseEntra(conf *service.ParsedConfig) (entra.Source, error) {
 	}
 	f := &fields{conf: conf.Namespace(fieldEntra)}
 	config := entra.Config{
-		Method:   entra.Method(take(f, f.conf.FieldString, entraMethod)),
+		Method:   entra.Method(takeOption(f, entraMethod)),
 		TenantID: take(f, f.conf.FieldString, entraTenant), ClientID: take(f, f.conf.FieldString, entraClient),
 		ClientSecret:    take(f, f.conf.FieldString, entraSecret),
 		CertificateFile: take(f, f.conf.FieldString, entraCertificate), CertificatePassword: take(f, f.conf.FieldString, entraCertificatePassword),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/redpanda-data/benthos/v4/public/service"
@@ -57,6 +58,12 @@ func field[T any](r *reader, get func(path ...string) (T, error), path ...string
 	return v
 }
 
+// option reads a field that is one of several words, which the engine accepts in any
+// letter case.
+func option(r *reader, conf *service.ParsedConfig, path ...string) string {
+	return strings.ToLower(field(r, conf.FieldString, path...))
+}
+
 func parseConfig(conf *service.ParsedConfig) (config, error) {
 	r := &reader{conf: conf}
 	c := config{
@@ -71,16 +78,16 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 		columnComments: field(r, conf.FieldStringMap, doFieldColumnComments),
 		properties:     field(r, conf.FieldStringMap, doFieldTableProperties),
 		writer: data.WriterOptions{
-			Compression:     data.Compression(field(r, conf.FieldString, doFieldParquet, doFieldCompression)),
-			Encodings:       data.Encodings(field(r, conf.FieldString, doFieldParquet, doFieldEncodings)),
+			Compression:     data.Compression(option(r, conf, doFieldParquet, doFieldCompression)),
+			Encodings:       data.Encodings(option(r, conf, doFieldParquet, doFieldEncodings)),
 			RowGroupRows:    int64(field(r, conf.FieldInt, doFieldParquet, doFieldRowGroupRows)),
 			RowGroupBytes:   int64(field(r, conf.FieldInt, doFieldParquet, doFieldRowGroupBytes)),
 			TargetFileBytes: int64(field(r, conf.FieldInt, doFieldParquet, doFieldTargetFileBytes)),
 		},
-		atLeastOnce:   field(r, conf.FieldString, doFieldDelivery) == deliveryAtLeastOnce,
+		atLeastOnce:   option(r, conf, doFieldDelivery) == deliveryAtLeastOnce,
 		evolve:        field(r, conf.FieldBool, doFieldSchemaEvolution, doFieldEnabled),
-		onTypeChange:  target.OnTypeChange(field(r, conf.FieldString, doFieldOnTypeChange)),
-		columnMapping: target.ColumnMapping(field(r, conf.FieldString, doFieldColumnMapping)),
+		onTypeChange:  target.OnTypeChange(option(r, conf, doFieldOnTypeChange)),
+		columnMapping: target.ColumnMapping(option(r, conf, doFieldColumnMapping)),
 		commitTimeout: field(r, conf.FieldDuration, doFieldCommitTimeout),
 		maxOpenTables: field(r, conf.FieldInt, doFieldMaxOpenTables),
 		batching:      field(r, conf.FieldBatchPolicy, doFieldBatching),

@@ -35,7 +35,11 @@ func (t *Table) hasChunk() bool {
 }
 
 // checkChunk refuses a chunk of which the table lacks those before it.
-func (t *Table) checkChunk(c mssqlcdc.Chunk) error {
+func (t *Table) checkChunk(env mssqlcdc.Envelope) error {
+	c := *env.Chunk
+	if t.leavesOut(env) {
+		return &GapError{Target: t.target.Name(), AppID: t.cfg.AppID, Window: env.Window, Prev: env.CompleteFrom, Position: t.position}
+	}
 	if have := Chunks(t.target.Snapshot(), t.cfg.AppID, c.Snapshot); have < c.Prev {
 		return &ChunkGapError{Target: t.target.Name(), AppID: t.cfg.AppID, Chunk: c, Have: have}
 	}

@@ -12,11 +12,14 @@
 //   - the position: the commit LSN of the window's end, in two transactions
 //     <app_id>#lsn.hi and <app_id>#lsn.lo (see [mssqlcdc.LSN.Parts]), which are
 //     only read and never compared;
+//   - with the last chunk of a snapshot, that the table has the snapshot whole
+//     ([mssqlcdc.TxnSnapshotHi]);
 //   - the window's [mssqlcdc.Fact] and its events as JSON in userMetadata, from
 //     which rows of the facts table are rebuilt after a crash.
 //
 // The log of the table is thus the only truth about what was written. Transactions
-// survive checkpoints and log clean-up and need no table feature.
+// survive checkpoints and log clean-up and need no table feature. The property
+// [mssqlcdc.PropKeyColumns] names the columns of the source's unique index.
 //
 // # What happens to a window
 //

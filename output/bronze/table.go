@@ -204,7 +204,7 @@ func (t *Table) begin(ctx context.Context, env mssqlcdc.Envelope) error {
 	}
 	check := t.checkChain
 	if env.Chunk != nil {
-		check = func(env mssqlcdc.Envelope) error { return t.checkChunk(*env.Chunk) }
+		check = t.checkChunk
 	}
 	if err := check(env); err != nil {
 		return err
@@ -256,13 +256,23 @@ func (t *Table) checkChain(env mssqlcdc.Envelope) error {
 		gap.Prev = env.PrevDataLSN
 		return gap
 	}
-	// A stream that was begun anew above what the table has leaves out what lies
-	// between, unless it says itself that it skipped something or a snapshot brings it.
-	if t.hasPosition && env.PrevDataLSN.IsZero() && t.position.Less(env.CompleteFrom) && env.OpenSnapshot.IsZero() && !skips(env.Events) {
+	if t.leavesOut(env) {
 		gap.Prev = env.CompleteFrom
 		return gap
 	}
 	return nil
+}
+
+// leavesOut tells whether a stream was begun anew above what the table has, and says
+// nothing of the changes between. That it reads the table whole does not bring them
+// back: a resume position that is lost, or looked for in another place, would have the
+// table read again by every run. A loss of the source's is another matter: it is
+// recorded, and begins another generation.
+func (t *Table) leavesOut(env mssqlcdc.Envelope) bool {
+	if !t.hasPosition || !env.PrevDataLSN.IsZero() || !t.position.Less(env.CompleteFrom) || skips(env.Events) {
+		return false
+	}
+	return env.OpenSnapshot.IsZero() || env.Generation == 0
 }
 
 func skips(events []mssqlcdc.Fact) bool {

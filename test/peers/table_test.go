@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -30,13 +31,51 @@ func caseIDs() []string {
 		{"A", "01 04 05 06 07"},
 		{"M", "01 02 04 05 07 08"},
 		{"W", "01 02 03 04 05 06 07 08 09 10 11 12 13 14 15"},
-		{"P", "01 02"},
+		{"P", "01 02 03"},
 	} {
 		for number := range strings.FieldsSeq(kind.numbers) {
 			all = append(all, kind.letter+"-"+number)
 		}
 	}
 	return all
+}
+
+// Every row of PREDECESSOR.md names tests that exist, or says why it cannot occur, and none
+// of its numbers is missing.
+func TestTableOfThePredecessor(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("PREDECESSOR.md")
+	require.NoError(t, err)
+	row := regexp.MustCompile(`(?m)^\| (\d+|t\d+|[a-z]{6}) \|([^|]*)\|([^|]*)\|$`)
+	packages := map[string]map[string]bool{}
+	var have, want []string
+	for _, cells := range row.FindAllStringSubmatch(string(text), -1) {
+		have = append(have, cells[1])
+		tests := namedTests(cells[3])
+		require.True(t, len(tests) > 0 || strings.Contains(cells[3], "Cannot occur:"), "%s is guarded by nothing and has no reason", cells[1])
+		requireTests(t, packages, cells[1], tests)
+	}
+	for i := range 59 {
+		want = append(want, strconv.Itoa(i+1))
+	}
+	require.Equal(t, append(want, "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t9", "t10", "parity", "compat"), have)
+}
+
+// namedTests are the packages and functions that a cell names.
+func namedTests(cell string) [][]string {
+	return regexp.MustCompile("`([^`]+)\\.(Test\\w+|Fuzz\\w+)`").FindAllStringSubmatch(cell, -1)
+}
+
+// requireTests checks that tests exist that a row names.
+func requireTests(t *testing.T, packages map[string]map[string]bool, row string, tests [][]string) {
+	t.Helper()
+	for _, test := range tests {
+		folder, function := test[1], test[2]
+		if packages[folder] == nil {
+			packages[folder] = testsOf(t, folder)
+		}
+		require.True(t, packages[folder][function], "%s: package %s has no %s", row, folder, function)
+	}
 }
 
 // The table of README.md names each case once, every test that it names exists, and every
@@ -46,7 +85,6 @@ func TestTableOfCases(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	row := regexp.MustCompile(`^\| ([A-Z]-\d\d[a-z]?) \|([^|]*)\|([^|]*)\|([^|]*)\|$`)
-	name := regexp.MustCompile("`([^`]+)\\.(Test\\w+|Fuzz\\w+)`")
 	packages, cited := map[string]map[string]bool{}, map[string]bool{}
 	var ids []string
 	for line := range strings.Lines(string(text)) {
@@ -56,20 +94,21 @@ func TestTableOfCases(t *testing.T) {
 		cells := row.FindStringSubmatch(strings.TrimRight(line, "\n"))
 		require.NotNil(t, cells, "no row of a case: %s", line)
 		ids = append(ids, cells[1])
-		tests := name.FindAllStringSubmatch(cells[4], -1)
+		tests := namedTests(cells[4])
 		require.True(t, len(tests) > 0 || strings.Contains(cells[3]+cells[4], "Cannot occur:"), "%s is guarded by nothing and has no reason", cells[1])
+		requireTests(t, packages, cells[1], tests)
 		for _, test := range tests {
-			folder, function := test[1], test[2]
-			if packages[folder] == nil {
-				packages[folder] = testsOf(t, folder)
-			}
-			require.True(t, packages[folder][function], "%s: package %s has no %s", cells[1], folder, function)
-			cited[folder+"."+function] = true
+			cited[test[1]+"."+test[2]] = true
 		}
 	}
 	require.Equal(t, caseIDs(), ids, "each case once, in order")
+	predecessor, err := os.ReadFile("PREDECESSOR.md")
+	require.NoError(t, err)
+	for _, test := range namedTests(string(predecessor)) {
+		cited[test[1]+"."+test[2]] = true
+	}
 	for function := range testsOf(t, "test/peers") {
-		require.True(t, cited["test/peers."+function] || function == "TestTableOfCases", "%s guards no case of the table", function)
+		require.True(t, cited["test/peers."+function] || strings.HasPrefix(function, "TestTableOf"), "%s guards no case of the table", function)
 	}
 }
 
