@@ -2,7 +2,6 @@ package reconcile_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -258,7 +257,7 @@ func TestPurgedChanges(t *testing.T) {
 	l.pass()
 	l.exec("UPDATE dbo.t SET v = 10 WHERE id = 2")
 	l.pass()
-	low := fmt.Sprintf("DECLARE @low binary(10) = (SELECT MAX(__$start_lsn) FROM cdc.dbo_t_CT); EXEC sys.sp_cdc_cleanup_change_table @capture_instance = 'dbo_t', @low_water_mark = @low")
+	low := "DECLARE @low binary(10) = (SELECT MAX(__$start_lsn) FROM cdc.dbo_t_CT); EXEC sys.sp_cdc_cleanup_change_table @capture_instance = 'dbo_t', @low_water_mark = @low"
 	l.exec(low)
 	result := k.compare()
 	require.Equal(t, map[reconcile.FailureType]int64{reconcile.RecordDiff: 1, reconcile.InFlight: 1}, result.Counts, describe(result))

@@ -97,7 +97,6 @@ type lake struct {
 	layout   sqlserver.Layout
 	table    *delta.Table
 	position mssqlcdc.LSN
-	lsn      map[string]any // of the commits: what is not in the record
 }
 
 const app = "lab"
