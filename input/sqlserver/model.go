@@ -75,7 +75,7 @@ const (
 	DefaultWindowRows  = 1_000_000
 	DefaultWindowBytes = 256 << 20
 	DefaultPartRows    = 16_384
-	DefaultPartBytes   = 4 << 20
+	DefaultPartBytes   = 1 << 20
 )
 
 // Plan is what [Client.Plan] decided about the next window of a table.

@@ -31,6 +31,20 @@ func (t *Table) own(ctx context.Context, env mssqlcdc.Envelope) error {
 	return t.adopt(ctx, s, env)
 }
 
+// Adopt takes the table over now, as Config.Adopt says, instead of with the first
+// window, and tells the position that it is at. The envelope names the source; nothing
+// else of it counts. Of a table that has our position, or that does not exist, nothing
+// changes.
+func (t *Table) Adopt(ctx context.Context, env mssqlcdc.Envelope) (mssqlcdc.LSN, *mssqlcdc.Fact, error) {
+	if err := t.checkSource(env); err != nil {
+		return mssqlcdc.LSN{}, nil, err
+	}
+	if err := t.own(ctx, env); err != nil {
+		return mssqlcdc.LSN{}, nil, err
+	}
+	return t.position, t.adopted, nil
+}
+
 // adopt gives the table our position by a commit without rows.
 func (t *Table) adopt(ctx context.Context, s *delta.Snapshot, env mssqlcdc.Envelope) error {
 	for _, c := range before() {

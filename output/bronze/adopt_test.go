@@ -135,3 +135,34 @@ func TestAdoptSomethingElse(t *testing.T) {
 	require.ErrorContains(t, err, mssqlcdc.ColCaptureInstance)
 	require.Equal(t, bronze.Stop, bronze.Decide(err))
 }
+
+// A table is taken over before a window comes, and the windows go on from there.
+func TestAdoptBeforeAWindow(t *testing.T) {
+	t.Parallel()
+	h := history(24, 12)
+	middle := h.Commits[5].LSN
+	st := foreign(t, h, 6)
+	cfg := config()
+	cfg.Adopt = bronze.Adoption{Mode: bronze.AdoptFound, Find: func(context.Context) (mssqlcdc.LSN, error) { return h.Commits[2].LSN, nil }}
+	w := h.Cut(changetest.Cursor{Next: 3, LSN: h.Commits[2].LSN}, 20, 1000)
+	env := w.Parts[0].Envelope()
+	position, event, err := open(t, st, cfg).Adopt(t.Context(), env)
+	require.NoError(t, err)
+	require.Equal(t, middle, position, "the rows, not the facts that a crash left behind")
+	require.Equal(t, mssqlcdc.EventTableAdopted, event.Event)
+
+	cfg.Adopt = bronze.Adoption{} // the wish is fulfilled
+	table := open(t, st, cfg)
+	position, event, err = table.Adopt(t.Context(), env)
+	require.NoError(t, err)
+	require.Equal(t, middle, position)
+	require.Nil(t, event, "once")
+	_, err = table.Write(t.Context(), w.Parts[0])
+	require.NoError(t, err)
+	requireRows(t, st, h.Rows())
+
+	env.Table = mssqlcdc.TableID{Schema: "dbo", Name: "another"}
+	_, _, err = open(t, st, cfg).Adopt(t.Context(), env)
+	var source *bronze.SourceError
+	require.ErrorAs(t, err, &source)
+}

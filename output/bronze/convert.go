@@ -112,6 +112,12 @@ func (c *converter) convert(record arrow.RecordBatch, instance string, batchID i
 	return array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, int64(rows)), nil
 }
 
+// rest gives up the scratch memory: between windows, which may be long, and in a process with
+// many tables, others need it. What convert made must have been written.
+func (c *converter) rest() {
+	c.startText, c.seqText, c.offsets, c.dates, c.index, c.zeros = nil, nil, nil, nil, nil, nil
+}
+
 // layout names the columns of the bronze records of such records.
 func (c *converter) layout(record *arrow.Schema) *arrow.Schema {
 	var fields []arrow.Field

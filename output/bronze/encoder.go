@@ -153,6 +153,7 @@ func (e *encoder) finish(ctx context.Context) ([]action.Add, error) {
 	if e.err == nil && e.writer != nil {
 		e.err = e.closeFiles()
 	}
+	e.convert.rest()
 	return e.adds, e.err
 }
 
@@ -170,6 +171,7 @@ func (e *encoder) abandon() ([]action.Add, error) {
 	}
 	adds := e.adds
 	e.adds = nil
+	e.convert.rest()
 	return adds, err
 }
 

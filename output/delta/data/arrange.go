@@ -21,6 +21,10 @@ type arranger struct {
 
 	last    *arrow.Schema // the schema of the last batch, with
 	columns []match       // for each column of the table the batch's
+
+	// nulls are columns of NULL for those that batches do not have, long enough for the
+	// batches so far; nil for the others. They lie on the Go heap.
+	nulls []arrow.Array
 }
 
 // match is where a column of the table is in a batch.
@@ -47,7 +51,7 @@ func (a *arranger) arrange(rec arrow.RecordBatch) (arrow.RecordBatch, error) {
 	}()
 	fields := make([]arrow.Field, len(a.columns))
 	for i, f := range a.table.Fields {
-		arr, err := a.column(f, rec, a.columns[i])
+		arr, err := a.column(i, rec)
 		if err != nil {
 			return nil, err
 		}
@@ -61,9 +65,10 @@ func (a *arranger) arrange(rec arrow.RecordBatch) (arrow.RecordBatch, error) {
 }
 
 // column is a column of the batch, retained, or NULLs.
-func (a *arranger) column(f schema.Field, rec arrow.RecordBatch, m match) (arrow.Array, error) {
+func (a *arranger) column(i int, rec arrow.RecordBatch) (arrow.Array, error) {
+	f, m := a.table.Fields[i], a.columns[i]
 	if m.index < 0 {
-		return array.MakeArrayOfNull(a.mem, schema.ArrowType(f.Type), int(rec.NumRows())), nil
+		return a.missing(i, int(rec.NumRows())), nil
 	}
 	arr := rec.Column(m.index)
 	d, ok := arr.(*array.Dictionary)
@@ -89,6 +94,17 @@ func (a *arranger) column(f schema.Field, rec arrow.RecordBatch, m match) (arrow
 		return nil, fmt.Errorf("column %s: %w", f.Name, err)
 	}
 	return converted, nil
+}
+
+// missing is a column of NULL.
+func (a *arranger) missing(i, rows int) arrow.Array {
+	if a.nulls == nil {
+		a.nulls = make([]arrow.Array, len(a.table.Fields))
+	}
+	if a.nulls[i] == nil || a.nulls[i].Len() < rows {
+		a.nulls[i] = array.MakeArrayOfNull(memory.DefaultAllocator, schema.ArrowType(a.table.Fields[i].Type), rows)
+	}
+	return array.NewSlice(a.nulls[i], 0, int64(rows))
 }
 
 // matchColumns finds the table's columns in a batch.

@@ -5,9 +5,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
-	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 )
 
@@ -18,10 +16,12 @@ type limits struct {
 	pageBytes int // and about that many bytes
 	dictBytes int // of a dictionary in plain encoding; then the rest of the chunk is plain
 	sample    int // values after which a dictionary must be worthwhile
+
+	parallelBytes int // of values, from which on several goroutines encode them
 }
 
 func defaultLimits() limits {
-	return limits{pageRows: 20_000, pageBytes: 256 << 10, dictBytes: 1 << 20, sample: 4096}
+	return limits{pageRows: 20_000, pageBytes: 256 << 10, dictBytes: 1 << 20, sample: 4096, parallelBytes: 64 << 10}
 }
 
 // column encodes one leaf of one open file: values into the current page, full pages
@@ -55,8 +55,9 @@ type column struct {
 	mapping    []uint32
 	dictSource source
 
-	chunk  []byte
+	chunk  []byte // compressed pages of the chunk
 	pages  []pageInfo
+	page   []byte // the compressed dictionary page, once the chunk has ended
 	bounds bounds // of the chunk
 	total  bounds // of the file's finished chunks
 }
@@ -77,7 +78,7 @@ func newColumn(l leaf, enc *encoder) *column {
 }
 
 // append adds the rows of the table's column that holds this leaf.
-func (c *column) append(arr arrow.Array) error {
+func (c *column) append(arr arrow.Array, l *lane) error {
 	for from := 0; from < arr.Len(); {
 		n := min(arr.Len()-from, c.rowsPerStep(arr))
 		piece := arr
@@ -86,7 +87,7 @@ func (c *column) append(arr arrow.Array) error {
 		} else {
 			piece.Retain()
 		}
-		err := c.appendPiece(piece)
+		err := c.appendPiece(piece, l)
 		piece.Release()
 		if err != nil {
 			return err
@@ -102,6 +103,9 @@ func (c *column) rowsPerStep(arr arrow.Array) int {
 	rows := min(c.enc.limits.pageRows-c.levels.n, (c.enc.limits.pageBytes-len(c.plain))/bytesEach)
 	if !c.levels.flat {
 		rows = min(rows, 1024)
+	}
+	if c.useDict && !c.decided {
+		rows = min(rows, c.enc.limits.sample-c.samples) // more would only make a larger dictionary to throw away
 	}
 	return max(1, rows)
 }
@@ -135,7 +139,7 @@ func sizeOf(arr arrow.Array) int {
 	return 0
 }
 
-func (c *column) appendPiece(arr arrow.Array) error {
+func (c *column) appendPiece(arr arrow.Array, l *lane) error {
 	if c.levels.flat {
 		c.levels.appendFlat(arr, &c.shred)
 	} else {
@@ -157,7 +161,7 @@ func (c *column) appendPiece(arr arrow.Array) error {
 		c.decideDictionary()
 	}
 	if c.levels.n >= c.enc.limits.pageRows || len(c.plain) >= c.enc.limits.pageBytes-c.enc.limits.pageBytes/8 || full {
-		if err := c.flushPage(); err != nil {
+		if err := c.flushPage(l); err != nil {
 			return err
 		}
 	}
@@ -180,11 +184,11 @@ func (c *column) decideDictionary() {
 }
 
 // flushPage compresses the current page into the chunk.
-func (c *column) flushPage() error {
+func (c *column) flushPage(l *lane) error {
 	if c.levels.n == 0 {
 		return nil
 	}
-	body := c.levels.appendRepetition(c.enc.scratch[:0])
+	body := c.levels.appendRepetition(l.scratch[:0])
 	body = c.levels.appendDefinition(body)
 	page := pageInfo{levels: c.levels.n, encoding: parquet.Encodings.Plain}
 	switch {
@@ -196,16 +200,16 @@ func (c *column) flushPage() error {
 		c.dictPages++
 	case len(c.plain) > 0:
 		page.encoding = c.enc.encodingOf(&c.leaf)
-		body = c.enc.delta.append(body, c.plain, page.encoding, c.width)
+		body = l.delta.append(body, c.plain, page.encoding, c.width)
 	}
 	if len(body) > maxPage {
 		return fmt.Errorf("column %s: a page of %d bytes is too large: no value may have more than %d", c.desc.Path(), len(body), maxPage)
 	}
 	before := len(c.chunk)
-	c.chunk = c.enc.compress(c.chunk, body)
+	c.chunk = l.compress(c.chunk, body)
 	page.size, page.uncompressed = len(c.chunk)-before, len(body)
 	c.pages = append(c.pages, page)
-	c.enc.scratch = body
+	l.scratch = body
 	c.levels.reset()
 	c.ids, c.plain, c.bits = c.ids[:0], c.plain[:0], 0
 	return nil
@@ -220,37 +224,41 @@ func (c *column) memory() int64 {
 	return int64(n)
 }
 
-// writeChunk writes the chunk to the file and makes the column ready for the next.
-func (c *column) writeChunk(meta *metadata.ColumnChunkMetaDataBuilder, sink *fileSink, rowGroup, ordinal int) error {
+// open is about how many bytes of values are in no page yet.
+func (c *column) open() int { return len(c.plain) + 4*len(c.ids) }
+
+// endChunk makes the last pages of the chunk.
+func (c *column) endChunk(l *lane) error {
 	if c.useDict && !c.decided && c.samples > 0 {
 		c.decideDictionary()
 	}
-	if err := c.flushPage(); err != nil {
-		return err
-	}
-	pager, err := file.NewPageWriter(sink, c.enc.codec, c.enc.level, meta, int16(rowGroup), int16(ordinal),
-		memory.DefaultAllocator, false, nil, nil)
-	if err != nil {
+	if err := c.flushPage(l); err != nil {
 		return err
 	}
 	if c.dictPages > 0 {
-		page := file.NewDictionaryPage(memory.NewBufferBytes(c.dict.plain), int32(c.dict.len()), parquet.Encodings.Plain)
-		if _, err := pager.WriteDictionaryPage(page); err != nil {
+		c.page = l.compress(c.page[:0], c.dict.plain)
+	}
+	return nil
+}
+
+// writeChunk writes the chunk that has ended to the file and makes the column ready for
+// the next.
+func (c *column) writeChunk(meta *metadata.ColumnChunkMetaDataBuilder, sink *fileSink) error {
+	w := newChunkWriter(sink)
+	if c.dictPages > 0 {
+		if err := w.dictionary(c.page, c.dict.len(), len(c.dict.plain)); err != nil {
 			return err
 		}
 	}
 	at := 0
 	for _, p := range c.pages {
-		page := file.NewDataPageV1WithConfig(memory.NewBufferBytes(c.chunk[at:at+p.size]), parquet.Encodings.RLE, parquet.Encodings.RLE,
-			file.DataPageConfig{Num: int32(p.levels), Encoding: p.encoding, UncompressedSize: int32(p.uncompressed)})
-		if _, err := pager.WriteDataPage(page); err != nil {
+		if err := w.data(c.chunk[at:at+p.size], p); err != nil {
 			return err
 		}
-		page.Release()
 		at += p.size
 	}
 	meta.SetStats(c.bounds.parquet(c.order, c.width))
-	if err := pager.Close(c.dictPages > 0, c.dictPages > 0 && c.dictPages < len(c.pages)); err != nil {
+	if err := w.finish(meta, c.dictPages > 0 && c.dictPages < len(c.pages)); err != nil {
 		return err
 	}
 	c.nextChunk()
@@ -264,7 +272,7 @@ func (c *column) nextChunk() {
 	c.useDict, c.dictPages, c.mapped = c.wantsDict, 0, nil
 	switch {
 	case c.enc.manyFiles:
-		c.chunk, c.plain, c.ids, c.mapping = nil, nil, nil, nil
+		c.chunk, c.page, c.plain, c.ids, c.mapping = nil, nil, nil, nil, nil
 		c.dict = newDictionary(c.width)
 	case c.wantsDict:
 		c.dict.reset()

@@ -1,6 +1,7 @@
 package data
 
 // WithLimits makes pages and dictionaries so small that few rows fill many.
+// However few, several goroutines encode them.
 func WithLimits(o WriterOptions, pageRows, pageBytes, dictBytes, sample int) WriterOptions {
 	o.limits = limits{pageRows: pageRows, pageBytes: pageBytes, dictBytes: dictBytes, sample: sample}
 	return o

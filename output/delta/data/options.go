@@ -95,6 +95,10 @@ type WriterOptions struct {
 	// least recently written to is finished to make room. 0 is the default.
 	MaxOpenFiles int
 
+	// Parallel is how many goroutines encode the columns of a batch, the caller's among
+	// them; 0 is one for each processor, at most 4. What is written does not depend on it.
+	Parallel int
+
 	// Mapping is the table's column mapping; "" is none. With one, files have field ids,
 	// and files, statistics, partition values and folders have physical names. Columns
 	// are named as ever in PartitionBy, Stats and batches.

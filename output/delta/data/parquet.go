@@ -8,90 +8,12 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/parquet"
-	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	pqschema "github.com/apache/arrow-go/v18/parquet/schema"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
 )
-
-// encoder is what the columns of all open files of a Writer share.
-type encoder struct {
-	codec   compress.Compression
-	level   int
-	compact bool
-	zstd    *zstd.Encoder  // for Zstd, because the library's keeps more memory
-	other   compress.Codec // for all others but Uncompressed
-	packed  []byte         // scratch of other
-	limits  limits
-	scratch []byte
-	delta   deltaEncoder
-
-	// manyFiles says that several files are open at a time: then none keeps memory
-	// beyond its row group.
-	manyFiles bool
-}
-
-func newEncoder(c Compression, e Encodings, l limits) (*encoder, error) {
-	enc := &encoder{level: compress.DefaultCompressionLevel, limits: l}
-	switch e {
-	case "", Plain:
-	case Compact:
-		enc.compact = true
-	default:
-		return nil, fmt.Errorf("encodings %q: want %s or %s", e, Plain, Compact)
-	}
-	var err error
-	switch c {
-	case Zstd:
-		enc.codec, enc.level = compress.Codecs.Zstd, 1
-		// Literals are always entropy coded: most pages of a table are integers, which have
-		// few matches. It makes them a fifth smaller and costs no time.
-		enc.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-			zstd.WithAllLitEntropyCompression(true), zstd.WithEncoderCRC(false), zstd.WithZeroFrames(true),
-			zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
-	case Snappy:
-		enc.codec = compress.Codecs.Snappy
-		enc.other, err = compress.GetCodec(enc.codec)
-	case Gzip:
-		enc.codec = compress.Codecs.Gzip
-		enc.other, err = compress.GetCodec(enc.codec)
-	case Uncompressed, none:
-		enc.codec = compress.Codecs.Uncompressed
-	default:
-		return nil, fmt.Errorf("compression %q: want %s, %s, %s or %s", c, Zstd, Snappy, Gzip, Uncompressed)
-	}
-	return enc, err
-}
-
-// encodingOf is how values of a leaf are encoded that are not in a dictionary.
-func (e *encoder) encodingOf(l *leaf) parquet.Encoding {
-	switch {
-	case !e.compact:
-		return parquet.Encodings.Plain
-	case l.phys == asInt32 || l.phys == asInt64:
-		return parquet.Encodings.DeltaBinaryPacked
-	case l.phys == asBytes:
-		return parquet.Encodings.DeltaByteArray
-	default:
-		return parquet.Encodings.Plain
-	}
-}
-
-// compress appends the compressed body of a page.
-func (e *encoder) compress(dst, body []byte) []byte {
-	switch {
-	case e.zstd != nil:
-		return e.zstd.EncodeAll(body, dst)
-	case e.other != nil:
-		bound := e.other.CompressBound(int64(len(body)))
-		return append(dst, e.other.Encode(resize(&e.packed, int(bound)), body)...)
-	default:
-		return append(dst, body...)
-	}
-}
 
 // fileSchema is the Parquet schema of files that hold these columns.
 func fileSchema(m schema.Mapping, columns *schema.Struct) (*pqschema.Schema, error) {
@@ -124,6 +46,7 @@ func (s *fileSink) Tell() int64 { return s.offset }
 
 // parquetFile is a Parquet file being written.
 type parquetFile struct {
+	enc      *encoder
 	sink     *fileSink
 	meta     *metadata.FileMetaDataBuilder
 	columns  []*column
@@ -142,6 +65,7 @@ func newParquetFile(w io.Writer, leaves []leaf, pq *pqschema.Schema, enc *encode
 	}
 	props := parquet.NewWriterProperties(options...)
 	f := &parquetFile{
+		enc:  enc,
 		sink: &fileSink{Writer: bufio.NewWriterSize(w, 64<<10)},
 		meta: metadata.NewFileMetadataBuilder(pq, props, nil),
 	}
@@ -157,10 +81,15 @@ const createdBy = "rpconnect-mssqlcdc"
 
 // append adds rows to the current row group; columns are those of the file's schema.
 func (f *parquetFile) append(columns []arrow.Array, rows int64) error {
-	for _, c := range f.columns {
-		if err := c.append(columns[c.column]); err != nil {
-			return err
-		}
+	size := 0
+	for _, c := range columns {
+		size += sizeOf(c)
+	}
+	err := f.enc.each(len(f.columns), size, func(i int, l *lane) error {
+		return f.columns[i].append(columns[f.columns[i].column], l)
+	})
+	if err != nil {
+		return err
 	}
 	f.rows += rows
 	f.buffered += rows
@@ -181,9 +110,16 @@ func (f *parquetFile) endRowGroup() error {
 	if f.buffered == 0 {
 		return nil
 	}
+	open := 0
+	for _, c := range f.columns {
+		open += c.open()
+	}
+	if err := f.enc.each(len(f.columns), open, func(i int, l *lane) error { return f.columns[i].endChunk(l) }); err != nil {
+		return err
+	}
 	group := f.meta.AppendRowGroup()
-	for i, c := range f.columns {
-		if err := c.writeChunk(group.NextColumnChunk(), f.sink, f.groups, i); err != nil {
+	for _, c := range f.columns {
+		if err := c.writeChunk(group.NextColumnChunk(), f.sink); err != nil {
 			return fmt.Errorf("writing column %s: %w", c.desc.Path(), err)
 		}
 	}

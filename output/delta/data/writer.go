@@ -43,7 +43,7 @@ type Writer struct {
 // the writer does until Close or Abort.
 func NewWriter(ctx context.Context, st Store, table *schema.Struct, o WriterOptions) (*Writer, error) {
 	o.setDefaults()
-	enc, err := newEncoder(o.Compression, o.Encodings, o.limits)
+	enc, err := newEncoder(o)
 	if err != nil {
 		return nil, fmt.Errorf("making a data writer: %w", err)
 	}

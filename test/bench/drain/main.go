@@ -1,6 +1,6 @@
 // Command drain measures how fast a captured backlog becomes committed Delta.
 //
-//	go run ./test/bench/drain [--shape narrow|wide|lob|tiny_commits] [--rows N] [--format record_batch|rows] [--snapshot] [--reader auto|driver] [--tls=false]
+//	go run ./test/bench/drain [--shape narrow|wide|lob|tiny_commits|many_tables] [--rows N] [--format record_batch|rows] [--snapshot] [--reader auto|driver] [--tls=false]
 //	    [--profile DIR] [--json]
 //
 // The simulator and the client are processes of their own, so that each has its own
@@ -27,7 +27,7 @@ import (
 type options struct {
 	role, shape, format, dsn, dir string
 	rows                          int64
-	rowsPerTxn                    int
+	rowsPerTxn, partBytes         int
 	json, snapshot, tls           bool
 	reader, profile               string
 }
@@ -53,7 +53,7 @@ type result struct {
 func main() {
 	var o options
 	flag.StringVar(&o.role, "role", "", "internal: simulator or client")
-	flag.StringVar(&o.shape, "shape", "narrow", "narrow (13 columns, about 150 bytes), wide (1.4 kB), lob (24 kB), or tiny_commits (narrow, one row to a transaction)")
+	flag.StringVar(&o.shape, "shape", "narrow", "narrow (13 columns, about 150 bytes), wide (1.4 kB), lob (24 kB), tiny_commits (narrow, one row to a transaction), or many_tables (narrow, 50 tables)")
 	flag.Int64Var(&o.rows, "rows", 0, "rows of the backlog; 0 is 2,000,000 narrow, 200,000 wide, 10,000 lob ones")
 	flag.IntVar(&o.rowsPerTxn, "rows-per-txn", 20, "rows of a source transaction")
 	flag.StringVar(&o.format, "format", "record_batch", "record_batch or rows")
@@ -61,6 +61,7 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "folder for the table; default: a temporary one that is removed")
 	flag.BoolVar(&o.snapshot, "snapshot", false, "read a table of narrow rows whole instead of a backlog of changes; --rows is rounded up to a power of ten")
 	flag.StringVar(&o.reader, "reader", "auto", "who decodes rows: auto (the row filter) or driver")
+	flag.IntVar(&o.partBytes, "part-bytes", 0, "max_bytes_per_part; 0 is its default")
 	flag.BoolVar(&o.tls, "tls", true, "encrypt the connection")
 	flag.StringVar(&o.profile, "profile", "", "folder for CPU and allocation profiles of the client")
 	flag.BoolVar(&o.json, "json", false, "print one line of JSON")
@@ -190,14 +191,34 @@ func (o options) child(role string) (*exec.Cmd, error) {
 	}
 	cmd := exec.Command(program, "-role", role, "-shape", o.shape, "-rows", fmt.Sprint(o.rows),
 		"-rows-per-txn", fmt.Sprint(o.rowsPerTxn), "-format", o.format, "-snapshot="+fmt.Sprint(o.snapshot), "-dsn", o.dsn, "-dir", o.dir,
-		"-reader", o.reader, "-tls="+fmt.Sprint(o.tls), "-profile", o.profile)
+		"-reader", o.reader, "-tls="+fmt.Sprint(o.tls), "-profile", o.profile, "-part-bytes", fmt.Sprint(o.partBytes))
 	cmd.Stderr = os.Stderr
 	return cmd, nil
 }
 
-// committed counts the rows of the table by its statistics, and its data commits.
+// committed counts the rows of the tables by their statistics, and their data commits.
 func (o options) committed(ctx context.Context) (rows, commits int64, err error) {
-	st, err := file.New(filepath.Join(o.dir, "bronze"))
+	dirs := []string{o.bronze()}
+	if o.shape == shapeManyTables {
+		if dirs, err = filepath.Glob(filepath.Join(o.bronze(), "*")); err != nil {
+			return 0, 0, err
+		}
+	}
+	for _, dir := range dirs {
+		n, c, err := committedTo(ctx, dir)
+		if err != nil {
+			return 0, 0, err
+		}
+		rows, commits = rows+n, commits+c
+	}
+	return rows, commits, nil
+}
+
+// bronze is the folder of the table, or of the tables.
+func (o options) bronze() string { return filepath.Join(o.dir, "bronze") }
+
+func committedTo(ctx context.Context, dir string) (rows, commits int64, err error) {
+	st, err := file.New(dir)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"runtime/pprof"
 	"syscall"
 	"time"
 
@@ -74,6 +72,8 @@ func (o *options) simulate(ctx context.Context) error {
 func (o *options) fill(ctx context.Context, sim *sqlserversim.Server) (err error) {
 	if !o.snapshot {
 		switch o.shape {
+		case shapeManyTables:
+			_, err = workload.BacklogTables(ctx, sim, manyTables, o.rows, o.rowsPerTxn)
 		case shapeTinyCommits:
 			_, err = workload.Backlog(ctx, sim, workload.Narrow, o.rows, 1)
 		case shapeLOB:
@@ -102,7 +102,7 @@ input:
     format: %s
     checkpoint_cache: position
     reader: %s
-output:
+%soutput:
   delta_lake:
     path: %q
     app_id: drain
@@ -117,10 +117,16 @@ http: {enabled: false}
 
 // client runs the pipeline with the memory settings of the program.
 func (o options) client(ctx context.Context) error {
-	debug.SetGCPercent(50)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
 	delivery := map[string]string{"record_batch": "exactly_once", "rows": "at_least_once"}[o.format]
+	path := o.bronze()
+	if o.shape == shapeManyTables {
+		path += "/${! @table }"
+	}
 	builder := service.NewStreamBuilder()
-	yaml := fmt.Sprintf(clientYAML, o.dsn, o.snapshot, o.format, o.reader, filepath.Join(o.dir, "bronze"), delivery, filepath.Join(o.dir, "position"))
+	yaml := fmt.Sprintf(clientYAML, o.dsn, o.snapshot, o.format, o.reader, o.partYAML(), path, delivery, filepath.Join(o.dir, "position"))
 	if err := builder.SetYAML(yaml); err != nil {
 		return err
 	}
@@ -146,31 +152,6 @@ func (o options) client(ctx context.Context) error {
 	return json.NewEncoder(os.Stdout).Encode(clientDone{Seconds: took.Seconds(), CPUSeconds: used, Allocs: after.Mallocs - before.Mallocs})
 }
 
-// startProfile begins the profiles of the client; the function that it returns writes them.
-func (o options) startProfile() (stop func() error, err error) {
-	if o.profile == "" {
-		return func() error { return nil }, nil
-	}
-	if err := os.MkdirAll(o.profile, 0o755); err != nil {
-		return nil, err
-	}
-	cpu, err := os.Create(filepath.Join(o.profile, "cpu.pprof"))
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(cpu); err != nil {
-		return nil, errors.Join(err, cpu.Close())
-	}
-	return func() error {
-		pprof.StopCPUProfile()
-		allocs, err := os.Create(filepath.Join(o.profile, "allocs.pprof"))
-		if err != nil {
-			return errors.Join(err, cpu.Close())
-		}
-		return errors.Join(pprof.Lookup("allocs").WriteTo(allocs, 0), allocs.Close(), cpu.Close())
-	}, nil
-}
-
 func cpuSeconds() float64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -186,4 +167,12 @@ func peakRSS(state *os.ProcessState) float64 {
 		return 0
 	}
 	return float64(usage.Maxrss) * 1024 / 1e6
+}
+
+// partYAML is the line of the input's configuration that bounds its parts.
+func (o options) partYAML() string {
+	if o.partBytes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("    max_bytes_per_part: %d\n", o.partBytes)
 }

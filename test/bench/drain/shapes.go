@@ -13,8 +13,11 @@ import (
 // The shapes beside those of package workload.
 const (
 	shapeTinyCommits = "tiny_commits" // narrow rows, each in a transaction of its own
+	shapeManyTables  = "many_tables"  // narrow rows in manyTables tables
 	shapeLOB         = "lob"          // 16 kB of nvarchar(max) and 8 kB of varbinary(max) a row
 )
+
+const manyTables = 50
 
 // defaultRows is the size of a backlog that is not given.
 func defaultRows(shape string) int64 {

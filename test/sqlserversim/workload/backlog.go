@@ -38,7 +38,25 @@ type BacklogTruth struct {
 // Backlog makes dbo.backlog_narrow or dbo.backlog_wide with CDC and puts rows change rows, rowsPerTxn to a transaction, into its change table,
 // as if they had been inserted and captured long ago. Row n has id n+1; every column follows from it (see NarrowRow).
 func Backlog(ctx context.Context, sim Simulator, shape Shape, rows int64, rowsPerTxn int) (BacklogTruth, error) {
-	truth := BacklogTruth{Table: "dbo.backlog_" + string(shape), Instance: "dbo_backlog_" + string(shape)}
+	return backlog(ctx, sim, "backlog_"+string(shape), shape, rows, rowsPerTxn)
+}
+
+// BacklogTables makes dbo.backlog_000, dbo.backlog_001 … of narrow rows, each with its share of the change rows as Backlog would put them there.
+func BacklogTables(ctx context.Context, sim Simulator, tables int, rows int64, rowsPerTxn int) ([]BacklogTruth, error) {
+	all := make([]BacklogTruth, 0, tables)
+	for i := range int64(tables) {
+		n := int64(tables)
+		truth, err := backlog(ctx, sim, fmt.Sprintf("backlog_%03d", i), Narrow, (i+1)*rows/n-i*rows/n, rowsPerTxn)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, truth)
+	}
+	return all, nil
+}
+
+func backlog(ctx context.Context, sim Simulator, table string, shape Shape, rows int64, rowsPerTxn int) (BacklogTruth, error) {
+	truth := BacklogTruth{Table: "dbo." + table, Instance: "dbo_" + table}
 	var columns string
 	var fill func(int64, []sqltype.Value) int
 	switch shape {
@@ -49,7 +67,7 @@ func Backlog(ctx context.Context, sim Simulator, shape Shape, rows int64, rowsPe
 	default:
 		return truth, fmt.Errorf("making a backlog: shape %q is neither narrow nor wide", shape)
 	}
-	batch := fmt.Sprintf("CREATE TABLE %s (%s);\n%s", truth.Table, columns, enableSQL("dbo", "", "backlog_"+string(shape)))
+	batch := fmt.Sprintf("CREATE TABLE %s (%s);\n%s", truth.Table, columns, enableSQL("dbo", "", table))
 	if err := sim.Exec(ctx, batch); err != nil {
 		return truth, fmt.Errorf("making a backlog: %w", err)
 	}
