@@ -23,6 +23,10 @@ const (
 	// PropKeyColumns are the columns of the unique index that change data capture uses,
 	// a JSON list of names; see [EncodeKeyColumns]. Absent: the source has none.
 	PropKeyColumns = "rpconnect.key_columns"
+	// MetaSourceColumn is the metadata of a column of bronze that holds the values of a
+	// column of another name: the name that they have in the source. The source column
+	// changed its type, and went on in this one.
+	MetaSourceColumn = "rpconnect.source_column"
 	// PropSourceTable and PropSourceDatabase name the source.
 	PropSourceTable    = "rpconnect.source_table"
 	PropSourceDatabase = "rpconnect.source_database"

@@ -106,12 +106,16 @@ func rowMessages(message *service.Message, record *mssqlcdc.RecordBatch) service
 		if template == nil || at != of {
 			template, of = message.Copy(), at
 			template.MetaDelete(mssqlcdc.MetaRows)
-			change.SharedMeta(func(key, value string) { template.MetaSetMut(key, value) })
+			change.SharedMeta(func(key string, value any) {
+				if value != nil {
+					template.MetaSetMut(key, value)
+				}
+			})
 		}
 		row := template.Copy()
 		row.SetStructuredMut(read(i))
 		row.MetaSetMut(metaRow, i)
-		change.PositionMeta(func(key, value string) { row.MetaSetMut(key, value) })
+		change.PositionMeta(func(key string, value any) { row.MetaSetMut(key, value) })
 		batch = append(batch, row)
 	}
 	return batch

@@ -21,7 +21,8 @@ func pack(batch *mssqlcdc.RecordBatch, rows []survivor) (arrow.RecordBatch, erro
 	if err != nil {
 		return nil, err
 	}
-	schema := arrow.NewSchema(append(old.Schema().Fields(), added...), nil)
+	fields := append(old.Schema().Fields(), added...)
+	schema := arrow.NewSchema(fields, nil)
 	builder, err := mssqlcdc.NewRowBuilder(schema, array.NewRecordBuilder(memory.DefaultAllocator, schema))
 	if err != nil {
 		return nil, err
@@ -33,8 +34,8 @@ func pack(batch *mssqlcdc.RecordBatch, rows []survivor) (arrow.RecordBatch, erro
 				return nil, err
 			}
 		}
-		for i, field := range schema.Fields()[mssqlcdc.FirstCaptured:] {
-			if err := builder.Set(mssqlcdc.FirstCaptured+i, row.body[field.Name]); err != nil {
+		for i := mssqlcdc.FirstCaptured; i < len(fields); i++ {
+			if err := builder.Set(i, row.body[fields[i].Name]); err != nil {
 				return nil, fmt.Errorf("row %d: %w", row.number, err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -18,14 +19,15 @@ func demoCommand(stdout, stderr io.Writer) *cli.Command {
 		Name:  "demo",
 		Usage: "Show the whole pipeline at work against a simulator, and check the result",
 		Description: "Starts a SQL Server simulator in this process, writes a workload, runs the pipeline as a process of its own, writes more, runs it again, and reads the Delta\n" +
-			"   tables back. Exit code 1 if a row is missing or doubled.",
+			"   tables back. Exit code 1 if a row is missing or doubled, or a silver table differs from its source.",
 		Flags: []cli.Flag{
 			&cli.Int64Flag{Name: "rows", Usage: "about how many change rows to write", Value: 10_000},
 			&cli.StringFlag{Name: "dir", Usage: "folder for the tables; the default is a new one in the system's temporary folder"},
+			&cli.BoolFlag{Name: "silver", Usage: "also build the current tables, show them beside the changes, and compare them with the source"},
 			&cli.BoolFlag{Name: "json", Usage: "print one line of JSON at the end and nothing else"},
 		},
 		Action: func(c *cli.Context) error {
-			d := &demo{rows: c.Int64("rows"), dir: c.String("dir"), out: stdout, stderr: stderr}
+			d := &demo{rows: c.Int64("rows"), dir: c.String("dir"), silver: c.Bool("silver"), out: stdout, stderr: stderr}
 			if c.Bool("json") {
 				d.out = io.Discard
 			}
@@ -43,6 +45,9 @@ func demoCommand(stdout, stderr io.Writer) *cli.Command {
 			if result.Missing > 0 || result.Duplicates > 0 {
 				return &exitError{code: exitFailure, err: fmt.Errorf("%d rows are missing and %d are doubled", result.Missing, result.Duplicates)}
 			}
+			if names := result.differs(); len(names) > 0 {
+				return &exitError{code: exitFailure, err: fmt.Errorf("silver tables differ from their sources: %s", strings.Join(names, ", "))}
+			}
 			return nil
 		},
 	}
@@ -58,12 +63,15 @@ type demoResult struct {
 	FinalizedUntil string  `json:"finalized_until"`
 	RowsPerSecond  float64 `json:"rows_per_second"`
 	Dir            string  `json:"dir"`
+
+	Silver map[string]silverResult `json:"silver,omitempty"` // by table, with --silver
 }
 
 // demo is one run of the demo.
 type demo struct {
 	rows        int64
 	dir         string
+	silver      bool // build and compare silver tables, too
 	out, stderr io.Writer
 	source      *demoSource
 }
@@ -106,6 +114,11 @@ func (d *demo) run(ctx context.Context) (result demoResult, err error) {
 		return result, err
 	}
 	result.RowsPerSecond = float64(result.BronzeRows) / (first + second).Seconds()
+	if d.silver {
+		if err := d.showSilver(ctx, &result); err != nil {
+			return result, err
+		}
+	}
 	d.conclude(result)
 	return result, nil
 }
@@ -140,6 +153,9 @@ func (d *demo) conclude(r demoResult) {
 		r.RowsCaptured, r.BronzeRows, r.Missing, r.Duplicates, r.RowsPerSecond)
 	d.say("\nThe tables are in %s. Read them, for example, with DuckDB:\n\n", d.dir)
 	d.say("   SELECT _operation, count(*) FROM delta_scan('%s') GROUP BY ALL;\n", d.path("dbo.orders"))
+	if d.silver {
+		d.say("   SELECT status, count(*), sum(total) FROM delta_scan('%s') GROUP BY ALL;\n", d.path(d.silverPath("dbo.orders")))
+	}
 	d.say("\nor ask for the verdict:\n\n   %s is-final --control %s --table dbo.orders --until %s\n", programName, d.path("_control"), orNow(r.FinalizedUntil))
 }
 

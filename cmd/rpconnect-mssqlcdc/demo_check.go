@@ -147,7 +147,7 @@ func (d *demo) readVerdicts(ctx context.Context, result *demoResult) error {
 		if !v.FinalizedUntil.IsZero() {
 			until = v.FinalizedUntil.Format(time.RFC3339)
 		}
-		d.say("   verdict: %-20s final until %s, complete from %s\n", v.Target, until, v.CompleteFrom.Format(time.RFC3339))
+		d.say("   verdict: %-24s final until %s, complete from %s\n", v.Target, until, v.CompleteFrom.Format(time.RFC3339))
 		if !v.FinalizedUntil.IsZero() && (result.FinalizedUntil == "" || until < result.FinalizedUntil) {
 			result.FinalizedUntil = until
 		}

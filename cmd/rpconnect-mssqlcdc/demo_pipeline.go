@@ -32,7 +32,7 @@ output:
       - finalize:
           control_path: %[1]s/_control
           granularity: minute
-
+%[2]s
 cache_resources:
   - label: position
     atomic_file:
@@ -49,7 +49,11 @@ func (d *demo) writePipeline() error {
 	if strings.ContainsAny(d.dir, "$\"'#\n") {
 		return fmt.Errorf("--dir %s holds a character that a configuration would read as something else", d.dir)
 	}
-	text := fmt.Sprintf(demoPipeline, d.dir)
+	apply := ""
+	if d.silver {
+		apply = fmt.Sprintf(demoApply, d.dir)
+	}
+	text := fmt.Sprintf(demoPipeline, d.dir, apply)
 	if err := os.WriteFile(d.path(pipelineFile), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("writing the pipeline: %w", err)
 	}

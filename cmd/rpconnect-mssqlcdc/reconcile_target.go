@@ -13,17 +13,7 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/processor/control"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/processor/reconcile"
-)
-
-// What tables that apply_changes builds say of themselves.
-const (
-	silverMode     = "rpconnect.silver_mode" // property: current, "current, soft" or history
-	silverHistory  = "history"
-	silverDeleted  = "_deleted"
-	silverCurrent  = "_is_current"
-	silverApplied  = "rpconnect.apply_changes#applied" // transactions, with .hi and .lo
-	silverSnapshot = "rpconnect.apply_changes#snapshot"
-	silverOpen     = "rpconnect.apply_changes#open"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/processor/silver"
 )
 
 // targets opens the Delta tables and finds out what the one that is compared is.
@@ -79,21 +69,21 @@ func (o *opened) openControl(ctx context.Context, path string) error {
 // describeTarget tells the kind of a table by its columns, unless it is given, and what marks the rows of a silver table that count.
 func describeTarget(s *delta.Snapshot, t *reconcile.Target) {
 	has := func(name string) bool { return s.Schema().Index(name) >= 0 }
-	mode, silver := s.Property(silverMode)
+	mode, derived := s.Property(silver.PropMode)
 	if t.Kind == 0 {
 		t.Kind = reconcile.Current
-		if !silver && has(mssqlcdc.ColSeqVal) && has(mssqlcdc.ColOperation) {
+		if !derived && has(mssqlcdc.ColSeqVal) && has(mssqlcdc.ColOperation) {
 			t.Kind = reconcile.Bronze
 		}
 	}
-	if t.Kind != reconcile.Current || !silver {
+	if t.Kind != reconcile.Current || !derived {
 		return
 	}
-	if mode == silverHistory {
-		t.CurrentColumn = silverCurrent
+	if mode == string(silver.History) {
+		t.CurrentColumn = silver.ColIsCurrent
 	}
-	if t.DeletedColumn == "" && has(silverDeleted) {
-		t.DeletedColumn = silverDeleted
+	if t.DeletedColumn == "" && has(silver.ColDeleted) {
+		t.DeletedColumn = silver.ColDeleted
 	}
 }
 
@@ -137,7 +127,7 @@ func (p positions) position(ctx context.Context, s *delta.Snapshot) (mssqlcdc.LS
 	pairs := [][2]string{{p.app + mssqlcdc.TxnPositionHi, p.app + mssqlcdc.TxnPositionLo}}
 	if p.target.Kind == reconcile.Current {
 		known = []mssqlcdc.LSN{verdict.AppliedLSN, verdict.SnapshotLSN}
-		pairs = [][2]string{{silverApplied + ".hi", silverApplied + ".lo"}, {silverSnapshot + ".hi", silverSnapshot + ".lo"}}
+		pairs = [][2]string{{silver.TxnApplied + silver.TxnHi, silver.TxnApplied + silver.TxnLo}, {silver.TxnSnapshot + silver.TxnHi, silver.TxnSnapshot + silver.TxnLo}}
 	}
 	for _, pair := range pairs {
 		lsn, _, err := lsnOfLog(s, pair[0], pair[1])
@@ -192,7 +182,7 @@ func (p positions) open(table *delta.Table) func(context.Context) (bool, string,
 		if p.target.Kind == reconcile.Bronze {
 			return false, "", nil
 		}
-		open, _, err := lsnOfLog(table.Snapshot(), silverOpen+".hi", silverOpen+".lo")
+		open, _, err := lsnOfLog(table.Snapshot(), silver.TxnOpen+silver.TxnHi, silver.TxnOpen+silver.TxnLo)
 		return err == nil && !open.IsZero(), "snapshot " + open.String(), err
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/mem"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/processor/control"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/processor/reconcile"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/processor/silver"
 )
 
 // Wrong flags are told before anything is opened.
@@ -67,9 +68,9 @@ func TestTargetTellsWhatItIs(t *testing.T) {
 	}{
 		"bronze":                      {changes, nil, reconcile.Target{Kind: reconcile.Bronze}},
 		"silver":                      {[]string{"id"}, nil, reconcile.Target{Kind: reconcile.Current}},
-		"soft":                        {[]string{"id", silverDeleted}, map[string]string{silverMode: "current, soft"}, reconcile.Target{Kind: reconcile.Current, DeletedColumn: silverDeleted}},
-		"history":                     {append([]string{silverCurrent}, changes...), map[string]string{silverMode: silverHistory}, reconcile.Target{Kind: reconcile.Current, CurrentColumn: silverCurrent}},
-		"its own column of that name": {[]string{"id", silverDeleted}, nil, reconcile.Target{Kind: reconcile.Current}},
+		"soft":                        {[]string{"id", silver.ColDeleted}, map[string]string{silver.PropMode: "current, soft"}, reconcile.Target{Kind: reconcile.Current, DeletedColumn: silver.ColDeleted}},
+		"history":                     {append([]string{silver.ColIsCurrent}, changes...), map[string]string{silver.PropMode: string(silver.History)}, reconcile.Target{Kind: reconcile.Current, CurrentColumn: silver.ColIsCurrent}},
+		"its own column of that name": {[]string{"id", silver.ColDeleted}, nil, reconcile.Target{Kind: reconcile.Current}},
 	} {
 		var target reconcile.Target
 		describeTarget(tableWith(t, c.columns, c.properties).Snapshot(), &target)
@@ -106,9 +107,9 @@ func TestPositionsOfATarget(t *testing.T) {
 	_, _, err = p.position(t.Context(), bronze)
 	require.ErrorContains(t, err, "--target")
 
-	silver := tableWith(t, []string{"id"}, nil, append(of(silverApplied, ".hi", ".lo", low), of(silverSnapshot, ".hi", ".lo", high)...)...).Snapshot()
+	derived := tableWith(t, []string{"id"}, nil, append(of(silver.TxnApplied, silver.TxnHi, silver.TxnLo, low), of(silver.TxnSnapshot, silver.TxnHi, silver.TxnLo, high)...)...).Snapshot()
 	p = positions{target: reconcile.Target{Kind: reconcile.Current}}
-	got, _, err = p.position(t.Context(), silver)
+	got, _, err = p.position(t.Context(), derived)
 	require.NoError(t, err)
 	require.Equal(t, high, got, "a snapshot stands for the changes up to it")
 	_, _, err = p.position(t.Context(), bronze)

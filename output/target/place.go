@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
 )
 
@@ -40,7 +41,7 @@ const (
 
 // sourceColumn is the metadata of a column that holds the values of a column of another
 // name since that one changed its type. It is all that a later run needs to go on.
-const sourceColumn = "rpconnect.source_column"
+const sourceColumn = mssqlcdc.MetaSourceColumn
 
 // TypeChangeError reports a column whose values the table's column does not take. It wraps
 // the [*schema.SchemaError] that names both types.

@@ -2,6 +2,7 @@ package silver
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"strings"
 
@@ -20,7 +21,11 @@ import (
 // What is read of bronze is always a whole end of it: every row from the lowest new commit
 // LSN on, also those that were applied before. A chunk may come to bronze after the
 // deletion of a key that it has, and the table does not remember deletions.
-type current struct{ *call }
+type current struct {
+	*call
+	compared bool     // versions is known
+	versions []string // of the merges
+}
 
 // from skips what a snapshot that is complete now stands for: its rows and the changes
 // after it make all of the table.
@@ -44,10 +49,33 @@ func (m *current) pile(ctx context.Context, rows iter.Seq2[arrow.RecordBatch, er
 	if err != nil {
 		return err
 	}
+	if err := m.compare(ctx); err != nil {
+		return err
+	}
 	for i, s := range slices {
-		if err := m.merge(ctx, s, []string{mssqlcdc.ColStartLSN}, last && i == len(slices)-1); err != nil {
+		if err := m.merge(ctx, s, m.versions, last && i == len(slices)-1); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// compare finds out, before the first merge of the call, whether a merge has to compare the
+// rows to come with those in the table. Where statistics say that all of these are older, as
+// they are while a stream goes on, the column need not be read. Merges of this call do not
+// change that: a key is in one slice.
+func (m *current) compare(ctx context.Context) error {
+	if m.compared {
+		return nil
+	}
+	m.versions, m.compared = nil, true
+	since := []prune.Condition{condition(mssqlcdc.ColStartLSN, prune.GreaterOrEqual, m.from())}
+	for _, err := range m.target.Snapshot().PrunedFiles(ctx, since) {
+		if err != nil {
+			return fmt.Errorf("looking for rows of %s and after in table %s: %w", m.from(), m.cfg.TargetName, err)
+		}
+		m.versions = []string{mssqlcdc.ColStartLSN}
+		break
 	}
 	return nil
 }

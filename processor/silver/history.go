@@ -233,7 +233,7 @@ func (m *history) stored(ctx context.Context, p *moved) (images map[string][]*im
 	l := &lookup{history: m, images: images}
 	err = l.find(ctx, wanted, prune.Condition{Column: ColEndLSN, Op: prune.IsNull}, func(end string) bool { return end == "" })
 	if err == nil {
-		err = l.find(ctx, wanted, condition(ColEndLSN, prune.GreaterOrEqual, since), func(end string) bool { return end >= since })
+		err = l.find(ctx, wanted, condition(ColEndLSN, prune.GreaterOrEqual, since), func(end string) bool { return end != "" && end >= since })
 	}
 	if ended := lsnText(m.plan.before.snapshot); err == nil && ended != "" && ended < since {
 		err = l.findEnded(ctx, p, ended)

@@ -165,6 +165,9 @@ func (l *layout) takeKeys(c Config, s *delta.Snapshot) error {
 			return fmt.Errorf("key column %s is named twice", name)
 		}
 		f, _ := s.Schema().Field(name)
+		if later := wentOn(s.Schema(), f.Name); later != "" {
+			return fmt.Errorf("key column %s changed its type, and its values are in column %s since: two columns are no key; give the source column its type back and build bronze and this table anew, or leave keys to a column that stays", f.Name, later)
+		}
 		switch f.Type.(type) {
 		case *schema.Array, *schema.Map, *schema.Struct:
 			return fmt.Errorf("key column %s is of type %s, which cannot be compared", name, f.Type)
@@ -173,6 +176,16 @@ func (l *layout) takeKeys(c Config, s *delta.Snapshot) error {
 		l.keys = append(l.keys, l.captured[at].to)
 	}
 	return nil
+}
+
+// wentOn is the column in which bronze has the later values of a column, "" if there is none.
+func wentOn(bronze *schema.Struct, name string) string {
+	for _, f := range bronze.Fields {
+		if source, ok := f.Metadata[mssqlcdc.MetaSourceColumn].(string); ok && strings.EqualFold(source, name) && !strings.EqualFold(f.Name, name) {
+			return f.Name
+		}
+	}
+	return ""
 }
 
 // project is the captured columns of rows of bronze by their names in the table. The

@@ -79,11 +79,11 @@ func (a *Applier) makePlan(ctx context.Context, s *delta.Snapshot, l *layout, be
 			}
 		}
 	}
-	return p, a.settle(ctx, p, f, log)
+	return p, a.settle(ctx, s, p, f, log)
 }
 
 // settle finds out which snapshots are complete, and how far the table is afterwards.
-func (a *Applier) settle(ctx context.Context, p *plan, f *finding, log told) error {
+func (a *Applier) settle(ctx context.Context, s *delta.Snapshot, p *plan, f *finding, log told) error {
 	if err := f.advance(&p.after); err != nil {
 		return err
 	}
@@ -103,7 +103,15 @@ func (a *Applier) settle(ctx context.Context, p *plan, f *finding, log told) err
 			return err
 		}
 		if whole.Less(lsn) {
-			whole, at = lsn, 0
+			// The facts were read after the version was pinned: the last chunks may have come
+			// in between. Then the next call has them.
+			now, err := a.bronze.Refresh(ctx)
+			if err != nil {
+				return fmt.Errorf("reading bronze: %w", err)
+			}
+			if now.Version() == s.Version() {
+				whole, at = lsn, 0
+			}
 		}
 	}
 	p.since = lsnText(p.before.applied)

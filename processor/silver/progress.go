@@ -33,14 +33,25 @@ func (p progress) same(other progress) bool {
 	return p.applied == other.applied && p.snapshot == other.snapshot && p.open == other.open && p.wave == other.wave && p.any == other.any
 }
 
-// The transactions. txnSequence is fenced by its number, so that of two calls that work
-// on the same version one stops; the others are read only.
+// Transactions of a silver table's log that say how far it is. Each is an LSN, in two halves: its name with [TxnHi] and with [TxnLo]; an LSN
+// of zero is none.
+const (
+	TxnApplied  = txnApp + "#applied"  // highest commit LSN among the changes that are applied
+	TxnSnapshot = txnApp + "#snapshot" // newest snapshot that is complete and applied whole
+	TxnOpen     = txnApp + "#open"     // newest snapshot with rows in the table that is not complete
+)
+
+// Ends of the names of the two transactions that an LSN is in; see [mssqlcdc.LSN.Parts].
+const (
+	TxnHi = ".hi"
+	TxnLo = ".lo"
+)
+
+// The other transactions. txnSequence is fenced by its number, so that of two calls that work
+// on the same version one stops; all the rest are read only.
 const (
 	txnApp      = "rpconnect.apply_changes"
 	txnSequence = txnApp + "#sequence"
-	txnApplied  = txnApp + "#applied"
-	txnSnapshot = txnApp + "#snapshot"
-	txnOpen     = txnApp + "#open"
 	txnWave     = txnApp + "#wave"
 	txnBronze   = txnApp + "#bronze"
 )
@@ -53,9 +64,9 @@ func readProgress(s *delta.Snapshot) (p progress, err error) {
 		return p, nil
 	}
 	p.wave, _ = s.AppVersion(txnWave)
-	for name, to := range map[string]*mssqlcdc.LSN{txnApplied: &p.applied, txnSnapshot: &p.snapshot, txnOpen: &p.open} {
-		hi, _ := s.AppVersion(name + ".hi")
-		lo, _ := s.AppVersion(name + ".lo")
+	for name, to := range map[string]*mssqlcdc.LSN{TxnApplied: &p.applied, TxnSnapshot: &p.snapshot, TxnOpen: &p.open} {
+		hi, _ := s.AppVersion(name + TxnHi)
+		lo, _ := s.AppVersion(name + TxnLo)
 		if *to, err = mssqlcdc.LSNFromParts(hi, lo); err != nil {
 			return p, fmt.Errorf("reading transaction %s: %w", name, err)
 		}
@@ -68,9 +79,9 @@ func (p progress) marks() []delta.Txn {
 	for _, one := range []struct {
 		name string
 		lsn  mssqlcdc.LSN
-	}{{txnApplied, p.applied}, {txnSnapshot, p.snapshot}, {txnOpen, p.open}} {
+	}{{TxnApplied, p.applied}, {TxnSnapshot, p.snapshot}, {TxnOpen, p.open}} {
 		hi, lo := one.lsn.Parts()
-		marks = append(marks, delta.Txn{AppID: one.name + ".hi", Version: hi}, delta.Txn{AppID: one.name + ".lo", Version: lo})
+		marks = append(marks, delta.Txn{AppID: one.name + TxnHi, Version: hi}, delta.Txn{AppID: one.name + TxnLo, Version: lo})
 	}
 	return marks
 }

@@ -2,6 +2,7 @@ package silver_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -274,6 +275,28 @@ func TestKeyOfAnotherType(t *testing.T) {
 	var keyErr *silver.KeyError
 	require.ErrorAs(t, err, &keyErr)
 	require.ErrorContains(t, err, "is of type long in it, and of type decimal(20,0) in bronze table lake/orders now: delete the table")
+}
+
+// A key column that went on in another column is refused, also as a chosen key, which may
+// be NULL: all later rows would have one key.
+func TestKeyThatWentOnInAnotherColumn(t *testing.T) {
+	t.Parallel()
+	for _, keys := range [][]string{nil, {"id", "part"}} {
+		b := newBench(t, "id", "part")
+		b.window(10)
+		b.applied(nil)
+		snapshot := b.lake.table.Snapshot()
+		wide := *snapshot.Schema()
+		wide.Fields = append(slices.Clone(wide.Fields), schema.Field{
+			Name: "id__string", Type: schema.String, Nullable: true, Metadata: map[string]any{mssqlcdc.MetaSourceColumn: "id"},
+		})
+		m := snapshot.Metadata()
+		m.SchemaString = wide.JSON()
+		_, err := b.lake.table.Commit(t.Context(), delta.Change{Operation: delta.OpAddColumns, Metadata: &m, ReadVersion: snapshot.Version()})
+		require.NoError(t, err)
+		_, err = b.apply(func(c *silver.Config) { c.Keys = keys })
+		require.ErrorContains(t, err, "key column id changed its type, and its values are in column id__string since")
+	}
 }
 
 // A table that was deleted is built anew, and is not called complete meanwhile.

@@ -12,6 +12,7 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/merge"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/prune"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/schema"
 )
 
 // unpacked is how much larger rows are in memory than in their file, roughly.
@@ -20,8 +21,11 @@ const unpacked = 5
 // eachPile reads the rows of bronze that the mode wants and hands them over by piles of
 // keys, so that no more than about one slice is in memory.
 func (c *call) eachPile(ctx context.Context, m mode) (err error) {
-	p := c.plan
-	n := max(1, ceil(p.rows, c.cfg.SliceRows), ceil(p.bytes*unpacked, c.cfg.SliceBytes))
+	rows, bytes, err := c.size(ctx, m.from())
+	if err != nil {
+		return err
+	}
+	n := max(1, ceil(rows, c.cfg.SliceRows), ceil(bytes*unpacked, c.cfg.SliceBytes))
 	all, err := newPiles(c.cfg.TempDir, int(min(n, maxPiles)), c.layout.bronze, c.seed)
 	if err != nil {
 		return err
@@ -32,7 +36,7 @@ func (c *call) eachPile(ctx context.Context, m mode) (err error) {
 	}
 	// Stale rows are ended by merges of their own, the last of which brings progress.
 	last := all.len() - 1
-	if p.completed != "" {
+	if c.plan.completed != "" {
 		last = math.MaxInt
 	}
 	for i := range all.len() {
@@ -41,6 +45,24 @@ func (c *call) eachPile(ctx context.Context, m mode) (err error) {
 		}
 	}
 	return nil
+}
+
+// size is about how much is read of bronze from an LSN on: the rows that are new, or, where
+// a late chunk has much read again, those of the files that lie behind the LSN as a whole.
+func (c *call) size(ctx context.Context, from string) (rows, bytes int64, err error) {
+	start, _ := c.s.Schema().Field(mssqlcdc.ColStartLSN)
+	columns := prune.NewColumns([]schema.Field{start}, c.s.Mapping(), c.s.PartitionColumns())
+	var again, size int64
+	for add, err := range c.s.PrunedFiles(ctx, []prune.Condition{condition(mssqlcdc.ColStartLSN, prune.GreaterOrEqual, from)}) {
+		if err != nil {
+			return 0, 0, fmt.Errorf("choosing files of %s: %w", c.cfg.BronzeName, err)
+		}
+		if b := columns.Of(nil, add)[0]; b.HasLower && b.Lower.Text >= from {
+			again += recordsOf(add)
+			size += add.Size
+		}
+	}
+	return max(c.plan.rows, again), max(c.plan.bytes, size), nil
 }
 
 func ceil(n, d int64) int64 { return (n + d - 1) / d }

@@ -104,6 +104,9 @@ func (p *piles) write(i int, rec arrow.RecordBatch) error {
 		if err != nil {
 			return err
 		}
+		// Without a name nothing is left of it whatever happens; where the system refuses
+		// that of an open file, close removes it.
+		_ = os.Remove(f.Name())
 		buffer := bufio.NewWriterSize(f, pileBuffer)
 		p.files[i] = &pile{file: f, buffer: buffer, writer: ipc.NewWriter(buffer, ipc.WithSchema(rec.Schema()))}
 	}

@@ -67,7 +67,10 @@ func TestReconcile(t *testing.T) {
 	l := newLab(t)
 	l.write(t, 60)
 	require.NoError(t, l.sim.Idle(t.Context()))
-	l.run(t, with(t, boundedYAML, "format: record_batch", "format: record_batch\n    stream_snapshot: true\n    snapshot_chunk_rows: 7"))
+	snapshot := with(t, boundedYAML, "format: record_batch", "format: record_batch\n    stream_snapshot: true\n    snapshot_chunk_rows: 7")
+	l.run(t, snapshot)
+	require.NoError(t, l.sim.Idle(t.Context()))
+	l.run(t, snapshot) // capture has come to a commit after the read
 	l.idle(t)
 	for _, table := range crashTables() {
 		code, stdout, stderr := l.reconcile(t, table, "--bucket-rows", "10")

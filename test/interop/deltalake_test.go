@@ -24,7 +24,8 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/sqlserversim/workload"
 )
 
-// pipelineYAML writes many small commits of many small parts. %[1]s is the folder, %[2]s more fields of the output.
+// pipelineYAML writes many small commits of many small parts. %[1]s is the folder, %[2]s more processors after each commit and fields of the
+// output, in which %[1]s is the folder, too.
 const pipelineYAML = `
 input:
   mssql_cdc:
@@ -75,7 +76,7 @@ func newLake(t *testing.T, program, output string) *lake {
 	require.NoError(t, err)
 	l := &lake{sim: sim, dir: t.TempDir()}
 	config := filepath.Join(l.dir, "pipeline.yaml")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, pipelineYAML, l.dir, output), 0o600))
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, pipelineYAML, l.dir, strings.ReplaceAll(output, "%[1]s", l.dir)), 0o600))
 	for range 2 {
 		for range 60 {
 			clock.Advance(20 * time.Second)
