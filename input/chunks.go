@@ -102,7 +102,7 @@ func (s *scheduler) stamp(ctx context.Context, r *read) (err error) {
 	return nil
 }
 
-// throughOf records max_lsn after the rows were read and before the last part leaves.
+// throughOf records max_lsn and the server's clock after the rows were read and before the last part leaves.
 // Of a snapshot at one moment it is found out, too, whether that moment is S: whether
 // nothing of the table was committed from S until the statement had begun.
 func (s *scheduler) throughOf(ctx context.Context, r *read, parts iter.Seq2[sqlserver.Part, error]) iter.Seq2[sqlserver.Part, error] {
@@ -130,6 +130,9 @@ func (s *scheduler) lookBack(ctx context.Context, r *read, begun string) error {
 		return fmt.Errorf("asking for max_lsn after the chunk was read: %w", err)
 	}
 	c.through = head.LSN
+	if c.clock, err = s.source.ServerTime(ctx); err != nil {
+		return fmt.Errorf("asking for the time after the chunk was read: %w", err)
+	}
 	if c.of.whole {
 		unchanged, known, err := s.source.UnchangedSince(ctx, r.instance, c.of.lsn, begun)
 		if err != nil {
@@ -226,6 +229,9 @@ func (s *scheduler) settleChunk(ctx context.Context, r *read) error {
 	t.recovered()
 	if of.through.Less(c.through) {
 		of.through = c.through
+	}
+	if c.clock.After(of.clock) {
+		of.clock = c.clock
 	}
 	of.ended = of.ended || c.final
 	return nil

@@ -69,24 +69,30 @@ func TestTwoChunksAtOnce(t *testing.T) {
 	}
 }
 
-// Tables that are opened together share one S, but for one that begins later.
+// Tables that are opened together share one S, but for one that begins later, also if that
+// one is opened first.
 func TestSharedStamp(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		source, s := filled(9, "a", "b", "late"), newSink()
-		late := mssqlcdc.TableID{Schema: "dbo", Name: "late"}
-		source.tables[late].instance.StartLSN = fakeLSN(20)
-		source.headOf = map[string]int{"dbo_late": 19}
-		run := newTestRun(testConfig(t, snapshotYAML), resources(), source)
-		require.NoError(t, run.Connect(t.Context()))
-		for name, want := range map[string]int{"a": 10, "b": 10, "late": 19} {
-			state, found := run.stored(t.Context(), name)
-			require.True(t, found)
-			require.Equal(t, fakeLSN(want), state.Snapshot.LSN, name)
-		}
-		source.commit("elsewhere", 30, 0)
-		run.ended(t, s)
-	})
+	for _, last := range []string{"late", "0"} {
+		t.Run(last, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				source, s := filled(9, "a", "b", last), newSink()
+				late := mssqlcdc.TableID{Schema: "dbo", Name: last}
+				source.tables[late].instance.StartLSN = fakeLSN(19).Next()
+				source.headOf = map[string]int{"dbo_" + last: 19}
+				run := newTestRun(testConfig(t, snapshotYAML), resources(), source)
+				require.NoError(t, run.Connect(t.Context()))
+				for name, want := range map[string]int{"a": 10, "b": 10, last: 19} {
+					state, found := run.stored(t.Context(), name)
+					require.True(t, found)
+					require.Equal(t, fakeLSN(want), state.Snapshot.LSN, name)
+				}
+				source.commit("elsewhere", 30, 0)
+				run.ended(t, s)
+			})
+		})
+	}
 }
 
 // A row that moves behind the snapshot's back is in no chunk. The table counts as complete

@@ -135,7 +135,7 @@ func parseConfig(conf *service.ParsedConfig) (config, error) {
 		PartRows: int64(partRows), PartBytes: int64(partBytes),
 	}
 	if c.format == formatRows && partRows == 0 {
-		c.limits.PartRows = 1000
+		c.limits.PartRows = 4096
 	}
 	var err error
 	if c.server.AccessToken, err = parseEntra(conf); err != nil {

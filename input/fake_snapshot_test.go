@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -151,6 +152,17 @@ func (f *fakeSource) CheckSnapshotAllowed(context.Context) error { return f.notA
 func (f *fakeSource) ServerClock(ctx context.Context) (string, error) {
 	head, err := f.MaxLSN(ctx)
 	return head.LSN.String(), err
+}
+
+// ServerTime is a second before head, as if capture took commits on at once, unless a test says otherwise.
+func (f *fakeSource) ServerTime(ctx context.Context) (time.Time, error) {
+	head, err := f.MaxLSN(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.clock.IsZero() {
+		return f.clock, err
+	}
+	return head.Time.Add(-time.Second), err
 }
 
 func (f *fakeSource) UnchangedSince(ctx context.Context, instance mssqlcdc.CaptureInstance, since mssqlcdc.LSN, clock string) (unchanged, known bool, err error) {

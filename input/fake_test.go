@@ -35,6 +35,7 @@ type fakeSource struct {
 	readWindow func(mssqlcdc.Window) error                 // nil: none
 	headOf     map[string]int                              // LSNs of SnapshotStamp that differ from head, by instance
 	lowTime    time.Time                                   // commit time of min_lsn
+	clock      time.Time                                   // of ServerTime; zero: just before head
 }
 
 type fakeTable struct {

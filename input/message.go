@@ -28,7 +28,7 @@ func (r *read) envelope(server sqlserver.Server, part sqlserver.Part) (mssqlcdc.
 		PrevDataLSN:  r.prev,
 		CompleteFrom: state.CompleteFrom, CompleteFromTime: state.CompleteFromTime,
 	}
-	if open := state.Snapshot; open != nil && open.Holds(part.Window.End) && !open.OnSwitch {
+	if open := state.Snapshot; open != nil && open.Holds(part.Window.End, part.Window.EndTime) && !open.OnSwitch {
 		e.OpenSnapshot = open.LSN
 	}
 	if r.chunk != nil {
@@ -99,41 +99,81 @@ func markerMessage(envelope mssqlcdc.Envelope) *service.Message {
 	return message
 }
 
-// rowMessages makes one message per row. Rows of one transaction and operation
-// share one metadata map by copying one template message.
+// rowMessages makes one message per row. Rows share the metadata of their transaction
+// and operation by copying one template message; what a copy is given beside makes a map
+// of its own.
 func (s *stream) rowMessages(envelope mssqlcdc.Envelope, part sqlserver.Part) (service.MessageBatch, error) {
 	record := part.Record
-	if record.NumRows() == 0 {
+	rows := int(record.NumRows())
+	if rows == 0 {
 		return nil, nil
 	}
 	schema, err := rowSchema(envelope.Table, record.Schema())
 	if err != nil {
 		return nil, err
 	}
-	read := mssqlcdc.RowReader(record, mssqlcdc.FirstCaptured)
-	batch := make(service.MessageBatch, 0, record.NumRows()+1)
-	var template *service.Message
-	var of mssqlcdc.Position // the transaction and operation of the template
-	for i, change := range mssqlcdc.Changes(record) {
-		at := mssqlcdc.Position{StartLSN: change.Position.StartLSN, Operation: change.Position.Operation}
-		if template == nil || at != of {
-			template, of = s.template(envelope, change, schema), at
+	change, row := mssqlcdc.ChangeReader(record), mssqlcdc.RowReader(record, mssqlcdc.FirstCaptured)
+	next := change(0)
+	templates := newTemplates(envelope, schema, next)
+	batch := make(service.MessageBatch, 0, rows+1)
+	for i := range rows {
+		c := next
+		if i+1 < rows {
+			next = change(i + 1)
 		}
-		message := template.Copy()
-		message.SetStructuredMut(read(i))
+		again := i+1 < rows && next.Position.StartLSN == c.Position.StartLSN
+		message := templates.message(c, again || !s.config.includePosition)
+		message.SetStructuredMut(row(i))
 		if s.config.includePosition {
-			change.PositionMeta(func(key, value string) { message.MetaSetMut(key, value) })
+			c.PositionMeta(message.MetaSetMut)
 		}
 		batch = append(batch, message)
 	}
 	return batch, nil
 }
 
-// template carries what the rows of one transaction and operation share.
-func (s *stream) template(envelope mssqlcdc.Envelope, change mssqlcdc.Change, schema any) *service.Message {
-	message := service.NewMessage(nil)
-	setTable(message, envelope)
-	change.SharedMeta(func(key, value string) { message.MetaSetMut(key, value) })
-	message.MetaSetImmut(mssqlcdc.MetaSchema, service.ImmutableAny{V: schema})
-	return message
+// templates holds the metadata that the rows of one transaction share, by operation.
+type templates struct {
+	lsn    mssqlcdc.LSN
+	latest *service.Message // of any transaction: it has the keys
+	byOp   [mssqlcdc.UpdateAfter + 1]*service.Message
+}
+
+// newTemplates makes the templates of a part that begins with the change.
+func newTemplates(envelope mssqlcdc.Envelope, schema any, begin mssqlcdc.Change) *templates {
+	first := service.NewMessage(nil)
+	setTable(first, envelope)
+	first.MetaSetImmut(mssqlcdc.MetaSchema, service.ImmutableAny{V: schema})
+	setShared(first, begin)
+	return &templates{latest: first}
+}
+
+func setShared(message *service.Message, c mssqlcdc.Change) {
+	c.SharedMeta(func(key string, value any) {
+		if value == nil {
+			message.MetaDelete(key)
+			return
+		}
+		message.MetaSetMut(key, value)
+	})
+}
+
+// message is a message with the metadata of the change that other rows may have, too.
+// keep says that some will be asked for: without it the message gets the metadata for
+// itself, which saves a transaction of one row the template.
+func (t *templates) message(c mssqlcdc.Change, keep bool) *service.Message {
+	if t.lsn != c.Position.StartLSN {
+		t.lsn, t.byOp = c.Position.StartLSN, [len(t.byOp)]*service.Message{}
+	}
+	op := c.Position.Operation
+	if op.Valid() && t.byOp[op] != nil {
+		return t.byOp[op].Copy()
+	}
+	message := t.latest.Copy()
+	setShared(message, c)
+	if !keep || !op.Valid() {
+		return message
+	}
+	t.byOp[op], t.latest = message, message
+	return message.Copy()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/checkpoint"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/input/sqlserver"
 )
 
@@ -25,6 +26,9 @@ func (s *scheduler) pollIfDue(ctx context.Context) error {
 	head, err := s.source.MaxLSN(ctx)
 	if err != nil {
 		return fmt.Errorf("polling max_lsn: %w", err)
+	}
+	if s.head.LSN.Less(head.LSN) && !s.head.LSN.IsZero() {
+		s.headMoved = now
 	}
 	if !head.LSN.Less(s.head.LSN) || s.head.LSN.IsZero() {
 		s.head = head
@@ -54,8 +58,8 @@ func (s *scheduler) tablesInterval() time.Duration {
 }
 
 // setTarget decides where a bounded run ends: at max_lsn of its start, or where the
-// changes are that the chunks of its snapshots may show, if that is later. A run of
-// snapshots only has no other end than that.
+// changes are that the chunks of its snapshots may show, if that is later and capture has
+// come so far. A run of snapshots only has no other end than that.
 func (s *scheduler) setTarget() {
 	if s.config.run == runContinuous {
 		return
@@ -64,6 +68,8 @@ func (s *scheduler) setTarget() {
 	for _, t := range s.tables {
 		switch {
 		case t.isolated || t.snapshot == nil:
+		case t.snapshot.ended && s.awaits(t) && !checkpoint.Covers(s.targetTime, t.snapshot.clock):
+			through = s.head.LSN
 		case t.snapshot.ended && through.Less(t.snapshot.through):
 			through = t.snapshot.through
 		case !t.snapshot.ended && s.config.run == runSnapshotOnly:
@@ -73,11 +79,14 @@ func (s *scheduler) setTarget() {
 	if s.target == nil {
 		s.target = &mssqlcdc.LSN{}
 		if s.config.run == runAvailableNow {
-			*s.target = s.head.LSN
+			*s.target, s.targetTime = s.head.LSN, s.head.Time
 		}
 	}
 	if s.target.Less(through) {
-		*s.target = through
+		*s.target, s.targetTime = through, time.Time{}
+		if through == s.head.LSN {
+			s.targetTime = s.head.Time
+		}
 	}
 }
 
@@ -152,8 +161,11 @@ func (s *scheduler) moved(ctx context.Context, t *table, m sqlserver.Movement, n
 		return nil
 	}
 	window := mssqlcdc.Window{Start: t.sent, End: s.upto()}
-	if window.End == s.head.LSN {
+	switch {
+	case window.End == s.head.LSN:
 		window.EndTime = s.head.Time
+	case s.target != nil && window.End == *s.target:
+		window.EndTime = s.targetTime
 	}
 	t.idleAt = now
 	return s.sendIdle(ctx, t, window, m)
@@ -161,7 +173,7 @@ func (s *scheduler) moved(ctx context.Context, t *table, m sqlserver.Movement, n
 
 // idleDue tells whether the position of a table without changes is to move on.
 func (s *scheduler) idleDue(t *table, now time.Time) bool {
-	return s.target != nil || now.Sub(t.idleAt) >= s.config.idleInterval
+	return s.target != nil || s.awaits(t) || now.Sub(t.idleAt) >= s.config.idleInterval
 }
 
 // sendIdle sends a window without rows, which nobody needs to read.

@@ -155,40 +155,46 @@ func (r *reader) openTables(ctx context.Context, setup setup) ([]*table, map[mss
 
 // ReadBatch waits for the next part.
 func (r *reader) ReadBatch(ctx context.Context) (service.MessageBatch, service.AckFunc, error) {
+	d, err := r.next(ctx)
+	return d.messages, d.ack, err
+}
+
+// next waits for the next part.
+func (r *reader) next(ctx context.Context) (delivery, error) {
 	r.mu.Lock()
 	stream, failed := r.stream, r.failed
 	r.mu.Unlock()
 	if failed != nil {
-		return nil, nil, r.drained(ctx, stream)
+		return delivery{}, r.drained(ctx, stream)
 	}
 	if stream == nil {
-		return nil, nil, service.ErrNotConnected
+		return delivery{}, service.ErrNotConnected
 	}
 	select {
 	case <-ctx.Done():
 		r.stopping()
-		return nil, nil, ctx.Err()
+		return delivery{}, ctx.Err()
 	case d, ok := <-stream.out:
 		if ok {
-			return d.messages, d.ack, nil
+			return d, nil
 		}
 	case <-r.fatal:
-		return nil, nil, r.drained(ctx, stream)
+		return delivery{}, r.drained(ctx, stream)
 	case <-r.othersFatal():
-		return nil, nil, r.drained(ctx, stream)
+		return delivery{}, r.drained(ctx, stream)
 	}
 	<-stream.done
 	if stream.err == nil {
-		return nil, nil, service.ErrEndOfInput
+		return delivery{}, service.ErrEndOfInput
 	}
 	if r.ctx.Err() != nil {
-		return nil, nil, service.ErrNotConnected
+		return delivery{}, service.ErrNotConnected
 	}
 	if sqlserver.Classify(stream.err) == sqlserver.Transient {
-		return nil, nil, r.disconnect(stream.err)
+		return delivery{}, r.disconnect(stream.err)
 	}
 	r.fail(stream.err)
-	return nil, nil, r.drained(ctx, stream)
+	return delivery{}, r.drained(ctx, stream)
 }
 
 // disconnect gives up the connections after the source was out of reach for a

@@ -52,18 +52,10 @@ func construct(conf *service.ParsedConfig, res *service.Resources, settings sett
 		return nil, fmt.Errorf("field %s: there is no cache resource %q; add one, for example cache_resources: [{label: %s, atomic_file: {directory: ./state}}]",
 			fieldCheckpointCache, config.checkpointCache, config.checkpointCache)
 	}
-	var input service.BatchInput = newReader(config, res, settings.open)
-	if config.format == formatRows {
-		toggled, err := service.AutoRetryNacksBatchedToggled(conf, input)
-		if err != nil {
-			return nil, err
-		}
-		if config.autoReplayNacks {
-			// With one in flight the replay keeps the order; without the limit a
-			// replayed batch would arrive behind later ones.
-			toggled = service.InputBatchedWithMaxInFlight(1, toggled)
-		}
-		input = toggled
+	reader := newReader(config, res, settings.open)
+	var input service.BatchInput = reader
+	if config.format == formatRows && config.autoReplayNacks {
+		input = service.InputBatchedWithMaxInFlight(1, newReplaying(reader))
 	}
 	return conf.WrapBatchInputExtractTracingSpanMapping(Name, input)
 }

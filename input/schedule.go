@@ -25,12 +25,13 @@ type scheduler struct {
 	helpers  chan struct{} // places of connections that read chunks beside those of their own
 	group    sync.WaitGroup
 
-	head     sqlserver.Head
-	polledAt time.Time
-	foundAt  time.Time
-	turn     int // where the round of tables goes on
-	retry    backoff
-	failures int // polls in a row that failed
+	head      sqlserver.Head
+	headMoved time.Time // when it was seen to move
+	polledAt  time.Time
+	foundAt   time.Time
+	turn      int // where the round of tables goes on
+	retry     backoff
+	failures  int // polls in a row that failed
 }
 
 // read is a window that is being read.
@@ -289,7 +290,7 @@ func (s *scheduler) complete() bool {
 		return false
 	}
 	for _, t := range s.tables {
-		if !t.isolated && (t.sent.Less(*s.target) || t.snapshotOpen()) {
+		if !t.isolated && (t.sent.Less(*s.target) || s.snapshotOpen(t)) {
 			return false
 		}
 	}

@@ -31,12 +31,14 @@ type snapshot struct {
 	ended   bool             // the final chunk was read
 	turn    bool             // the last read of the table was a window
 	through mssqlcdc.LSN     // max_lsn after the last chunk was read
+	clock   time.Time        // the server's clock then
 	paused  bool             // clean-up is too close behind the stream
 
 	// released says that a window went out after the last acknowledgement: the
 	// verdict, which the snapshot held, moves with it.
 	released bool
 	told     bool // that it is complete
+	waits    bool // a window after that went out, whether or not it was released
 
 	planning sync.Mutex // held while the end of a chunk is decided
 
@@ -60,6 +62,7 @@ type chunk struct {
 	final   bool
 	stamp   sqlserver.Head
 	through mssqlcdc.LSN // max_lsn after it was read
+	clock   time.Time    // the server's clock then
 	exact   *bool        // of a snapshot at one moment: the moment is S; nil is not known
 }
 
@@ -104,14 +107,15 @@ func (s setup) beginSnapshot(ctx context.Context, layout sqlserver.Layout, names
 	return state, nil
 }
 
-// stampOf is the S of a snapshot. Tables that are opened together share it, unless one
-// began later.
+// stampOf is the S of a snapshot. Tables that are opened together share it, but for one
+// that began later: its S may lie behind max_lsn, which is what others stamp their rows with.
 func (s setup) stampOf(ctx context.Context, instance mssqlcdc.CaptureInstance) (sqlserver.Head, error) {
-	if s.shared != nil && !s.shared.LSN.IsZero() && !s.shared.LSN.Less(instance.StartLSN.Prev()) {
+	first := instance.StartLSN.Prev()
+	if s.shared != nil && !s.shared.LSN.IsZero() && !s.shared.LSN.Less(first) {
 		return *s.shared, nil
 	}
 	stamp, err := s.source.SnapshotStamp(ctx, instance)
-	if err == nil && s.shared != nil && s.shared.LSN.IsZero() {
+	if err == nil && s.shared != nil && s.shared.LSN.IsZero() && stamp.LSN != first {
 		*s.shared = stamp
 	}
 	return stamp, err
@@ -141,7 +145,7 @@ func (s setup) resumeSnapshot(ctx context.Context, t *table, names []string) err
 	}
 	if open.Complete {
 		// The process may have ended before the verdict was released.
-		t.snapshot = &snapshot{lsn: open.LSN, time: open.Time, ended: true, told: true, through: open.Through}
+		t.snapshot = &snapshot{lsn: open.LSN, time: open.Time, ended: true, told: true, through: open.Through, clock: open.ThroughTime}
 		return nil
 	}
 	same := func(a, b string) bool { return strings.EqualFold(a, b) }
@@ -164,14 +168,10 @@ func (s setup) resumeSnapshot(ctx context.Context, t *table, names []string) err
 
 // rewind goes back to what was acknowledged.
 func (s *snapshot) rewind(state *checkpoint.Snapshot) {
-	s.next, s.ended, s.through = state.Done, state.Complete, state.Through
+	s.next, s.ended, s.through, s.clock = state.Done, state.Complete, state.Through, state.ThroughTime
 	s.out, s.prev, s.rows = state.Done, state.Prev, state.Rows
 	s.reading, s.latest, s.released = 0, map[int64]*chunk{}, false
-}
-
-// snapshotOpen tells whether a snapshot still keeps a bounded run from its end.
-func (t *table) snapshotOpen() bool {
-	return t.snapshot != nil && !t.snapshot.released || t.snapshotDue()
+	s.waits = false
 }
 
 // snapshotDue tells whether the table is to be read whole after a switch.
@@ -211,34 +211,6 @@ func (s *scheduler) openOnSwitch(ctx context.Context, t *table) error {
 	}
 	s.log.Infof("Table %s is read whole with the columns of capture instance %s, snapshot %s", t.id, t.layout.Instance.Name, fresh.Snapshot.LSN)
 	return s.setup.resumeSnapshot(ctx, t, nil)
-}
-
-// release sends a window without rows after the last chunk of a snapshot was
-// acknowledged and the changes came as far as the chunks, so that the verdict does not
-// wait for the next change.
-func (s *scheduler) release(ctx context.Context) error {
-	for _, t := range s.tables {
-		if t.isolated || t.reading || t.snapshot == nil || !t.snapshot.ended || t.snapshot.released {
-			continue
-		}
-		state := t.tracker.acknowledged()
-		if state.Snapshot.Holds(state.LSN) || state.LSN != t.sent {
-			continue
-		}
-		if !t.snapshot.told {
-			t.snapshot.told = true
-			s.log.Infof("Snapshot %s of %s is complete: %d rows in %d chunks", t.snapshot.lsn, t.id, state.Snapshot.Rows, state.Snapshot.Done)
-		}
-		window := mssqlcdc.Window{Start: t.sent, End: t.sent, EndTime: state.CommitTime}
-		if window.End == t.snapshot.lsn {
-			window.EndTime = t.snapshot.time
-		}
-		if err := s.sendIdle(ctx, t, window, sqlserver.Movement{}); err != nil {
-			return err
-		}
-		t.snapshot.released = true
-	}
-	return nil
 }
 
 // handingOut is what the envelope of a chunk says about those before it. It belongs

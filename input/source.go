@@ -34,6 +34,7 @@ type source interface {
 	ReadChunk(ctx context.Context, request sqlserver.ChunkRequest) iter.Seq2[sqlserver.Part, error]
 	CheckSnapshotAllowed(ctx context.Context) error
 	ServerClock(ctx context.Context) (string, error)
+	ServerTime(ctx context.Context) (time.Time, error)
 	UnchangedSince(ctx context.Context, instance mssqlcdc.CaptureInstance, since mssqlcdc.LSN, clock string) (unchanged, known bool, err error)
 	CommitsAfter(ctx context.Context, after, upto mssqlcdc.LSN, n int64) (mssqlcdc.LSN, error)
 	Health(ctx context.Context) (sqlserver.Health, error)

@@ -251,7 +251,7 @@ func runFields() []*service.ConfigField {
 			formatRecordBatch: "One message per part of a window, for the `delta_lake` output.",
 		}).Description("What a message is.").Default(formatRows),
 		service.NewDurationField(fieldPollInterval).Default("1s").
-			Description("The pause after a poll that found nothing new. It decides the latency, and how often a table with a trickle of changes gets a commit. A poll costs the server one or two short statements."),
+			Description("The pause after a poll that found nothing new. It decides the latency, and how often a table with a trickle of changes gets a commit. A poll that finds nothing is one short statement; `100ms` is a fair choice where latency counts: a change is then in a Delta commit some milliseconds after the next poll."),
 		service.NewDurationField(fieldIdleInterval).Default("5s").
 			Description("How often, at most, the position of a table without changes moves on while the rest of the database commits.").Advanced(),
 		service.NewStringAnnotatedEnumField(fieldOnTableError, map[string]string{
@@ -313,8 +313,8 @@ func windowFields() []*service.ConfigField {
 		service.NewIntField(fieldMaxCommits).Description("At most so many commits of a table in one window; 0 is no limit.").Default(0).Advanced().LintRule(positive),
 		service.NewIntField(fieldMaxRows).Description("A window ends at the commit that reaches so many rows; 0 is no limit. A window is one commit in Delta Lake.").Default(1_000_000).Advanced().LintRule(positive),
 		service.NewIntField(fieldMaxBytes).Description("A window ends at the commit that reaches so many bytes; 0 is no limit.").Default(256 << 20).Advanced().LintRule(positive),
-		service.NewIntField(fieldPartRows).Description("Rows in one part, which is one message of format `record_batch` or one batch of messages of format `rows`. 0 chooses 16384 or 1000.").Default(0).Advanced().LintRule(positive),
-		service.NewIntField(fieldPartBytes).Description("Bytes in one part. Together with `max_parallel_reads` this bounds the memory.").Default(2 << 20).Advanced().LintRule(`root = if this < 1 { [ "must be at least 1" ] }`),
+		service.NewIntField(fieldPartRows).Description("Rows in one part, which is one message of format `record_batch` or one batch of messages of format `rows`. 0 chooses 16384 or 4096.").Default(0).Advanced().LintRule(positive),
+		service.NewIntField(fieldPartBytes).Description("Bytes in one part. Together with `max_parallel_reads` this bounds the memory: about 14 parts are on their way at a time.").Default(1 << 20).Advanced().LintRule(`root = if this < 1 { [ "must be at least 1" ] }`),
 		service.NewIntField(fieldParallelReads).Description("How many statements read change tables at once: several tables, or several ranges of one big window.").Default(2).Advanced().LintRule(`root = if this < 1 || this > 64 { [ "must lie in 1 to 64" ] }`),
 	}
 }

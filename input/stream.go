@@ -19,6 +19,7 @@ import (
 type delivery struct {
 	messages service.MessageBatch
 	ack      service.AckFunc
+	again    func() (service.MessageBatch, error) // makes the messages anew
 }
 
 // stream reads the tables for as long as the input is connected. One goroutine,
@@ -32,13 +33,14 @@ type stream struct {
 	fatal   func(error) // the run cannot go on
 	report  func(error) // a table was isolated
 
-	tables   []*table
-	target   *mssqlcdc.LSN // where a bounded run ends, once known
-	flight   *flight
-	attempts *atomic.Int64 // windows read so far, over all streams of the input
-	nacked   chan error    // holds the first nack of an epoch
-	refused  *refused      // tables that an output cannot write
-	wake     chan struct{} // holds that something new may be done
+	tables     []*table
+	target     *mssqlcdc.LSN // where a bounded run ends, once known
+	targetTime time.Time     // commit time of target; zero if unknown
+	flight     *flight
+	attempts   *atomic.Int64 // windows read so far, over all streams of the input
+	nacked     chan error    // holds the first nack of an epoch
+	refused    *refused      // tables that an output cannot write
+	wake       chan struct{} // holds that something new may be done
 
 	blind    bool      // the login may not see how capture is doing
 	healthAt time.Time // when it was asked last
@@ -232,7 +234,7 @@ func (s *stream) handOut(ctx context.Context, r *read, entry *pending, part sqls
 	}
 	rows := part.Record.NumRows()
 	if part.Last && r.chunk != nil {
-		t.tracker.through(entry, r.chunk.through)
+		t.tracker.through(entry, r.chunk.through, r.chunk.clock)
 		s.metrics.chunk(t.id, part.Metrics, rows)
 	} else if part.Last {
 		s.metrics.sent(t.id, part.Window, part.Metrics, r.head)
@@ -247,7 +249,10 @@ func (s *stream) handOut(ctx context.Context, r *read, entry *pending, part sqls
 		return err
 	}
 	t.tracker.handOut(entry, 1, rows, part.Last, part.Window)
-	d := delivery{messages: messages.batch, ack: s.ackFunc(t, entry, messages)}
+	d := delivery{messages: messages.batch, ack: s.ackFunc(t, entry, messages), again: func() (service.MessageBatch, error) {
+		made, err := s.messages(envelope, part)
+		return made.batch, err
+	}}
 	select {
 	case s.out <- d:
 		return nil

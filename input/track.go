@@ -28,6 +28,7 @@ type pending struct {
 	acked     int          // acknowledged of those
 	snapshot  mssqlcdc.LSN // of which it is a chunk; zero for a window
 	through   mssqlcdc.LSN // of a chunk: max_lsn after it was read
+	clock     time.Time    // and the server's clock
 	complete  bool         // the last part was handed out
 	abandoned bool         // a read error or a nack ended it: its acknowledgements mean nothing
 }
@@ -64,11 +65,11 @@ func (t *tracker) handOut(p *pending, messages int, rows int64, last bool, windo
 	}
 }
 
-// through records max_lsn as it was after a chunk was read.
-func (t *tracker) through(p *pending, lsn mssqlcdc.LSN) {
+// through records max_lsn and the server's clock as they were after a chunk was read.
+func (t *tracker) through(p *pending, lsn mssqlcdc.LSN, clock time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p.through = lsn
+	p.through, p.clock = lsn, clock
 }
 
 // abandon takes a window out whose read failed: it will be read again.
@@ -116,12 +117,15 @@ func (t *tracker) ack(p *pending, messages int) (checkpoint.State, bool) {
 func (t *tracker) advance(p *pending) {
 	if !p.snapshot.IsZero() {
 		if open := t.state.Snapshot; open.LSN == p.snapshot { // and not one that was given up
-			t.state.Snapshot = open.Advance(p.rows, p.through)
+			t.state.Snapshot = open.Advance(p.rows, p.through, p.clock)
 		}
 		return
 	}
 	if p.window.Start != p.window.End { // otherwise its time may be that of a commit before
 		t.state.LSN, t.state.CommitTime = p.window.End, p.window.EndTime
+	}
+	if open := t.state.Snapshot; open != nil && !open.Holds(p.window.End, p.window.EndTime) {
+		t.state.Snapshot = open.Cover()
 	}
 	if p.rows > 0 {
 		t.state.DataLSN = p.window.End

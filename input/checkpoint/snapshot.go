@@ -39,6 +39,10 @@ type Snapshot struct {
 	// here, so the table is consistent once its changes have come as far.
 	Through mssqlcdc.LSN `json:"through"`
 
+	// ThroughTime is the server's clock after a chunk was read, the latest of those acknowledged: a row may also show a commit that
+	// capture had not come to yet. None of those is later. Zero once the changes have come so far, and in a state of a release that did not ask.
+	ThroughTime time.Time `json:"through_time,omitzero"`
+
 	Complete bool `json:"complete,omitempty"` // every chunk is acknowledged
 }
 
@@ -73,11 +77,28 @@ func (s Snapshot) Begin(number int64) (from []*string, known bool) {
 	return from, planned && !final
 }
 
-// Holds tells whether a table whose changes are known up to an LSN lacks something that the snapshot is to bring.
-func (s Snapshot) Holds(upto mssqlcdc.LSN) bool { return !s.Complete || upto.Less(s.Through) }
+// tick is what commit times are rounded by: they are of the type datetime.
+const tick = time.Second / 300
 
-// Advance takes the next chunk as acknowledged, with max_lsn as it was after it was read.
-func (s Snapshot) Advance(rows int64, through mssqlcdc.LSN) *Snapshot {
+// Covers tells whether the changes up to a commit time hold every commit that the server's clock was not before.
+func Covers(commit, clock time.Time) bool {
+	return clock.IsZero() || commit.After(clock.Add(tick))
+}
+
+// Holds tells whether a table whose changes are known up to an LSN, and its commit time, lacks something that the snapshot is to bring.
+// A time that is not known counts as early.
+func (s Snapshot) Holds(upto mssqlcdc.LSN, at time.Time) bool {
+	return !s.Complete || upto.Less(s.Through) || !Covers(at, s.ThroughTime)
+}
+
+// Cover takes the changes as having come as far as the chunks: they stay so, whether or not the time of the position is known later.
+func (s Snapshot) Cover() *Snapshot {
+	s.ThroughTime = time.Time{}
+	return &s
+}
+
+// Advance takes the next chunk as acknowledged, with max_lsn and the server's clock as they were after it was read.
+func (s Snapshot) Advance(rows int64, through mssqlcdc.LSN, clock time.Time) *Snapshot {
 	to, final, planned := s.End(s.Done)
 	if !planned {
 		return &s // nothing that was handed out
@@ -89,6 +110,9 @@ func (s Snapshot) Advance(rows int64, through mssqlcdc.LSN) *Snapshot {
 	s.Rows += rows
 	if s.Through.Less(through) {
 		s.Through = through
+	}
+	if clock.After(s.ThroughTime) {
+		s.ThroughTime = clock.UTC()
 	}
 	s.From, s.Planned = to, slices.Clone(s.Planned[1:])
 	if final {

@@ -15,6 +15,7 @@ import (
 func TestSnapshotChunks(t *testing.T) {
 	t.Parallel()
 	at := func(n byte) mssqlcdc.LSN { return mssqlcdc.LSN{9: n} }
+	clock := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	key := func(text string) []*string { return []*string{&text} }
 	s := checkpoint.NewSnapshot(at(1), time.Time{}, time.Now(), []string{"id"}, key("z"))
 	begin := func(number int64) []*string {
@@ -35,15 +36,22 @@ func TestSnapshotChunks(t *testing.T) {
 	require.Equal(t, key("p"), begin(2))
 	unknown(3)
 
-	s = s.Advance(5, at(7))
+	s = s.Advance(5, at(7), clock.Add(-time.Minute))
 	require.Equal(t, key("g"), begin(1))
 	unknown(0)
-	s = s.Advance(0, at(4)).Advance(2, at(6))
+	s = s.Advance(0, at(4), clock).Advance(2, at(6), clock.Add(-time.Hour))
 	require.True(t, s.Complete)
 	unknown(3)
 	require.Equal(t, at(7), s.Through, "the highest, not the last")
-	require.True(t, s.Holds(at(6)))
-	require.False(t, s.Holds(at(7)))
+	require.Equal(t, clock, s.ThroughTime, "the latest, not the last")
+	late := clock.Add(time.Second)
+	require.True(t, s.Holds(at(6), late))
+	require.False(t, s.Holds(at(7), late))
+	require.True(t, s.Holds(at(7), time.Time{}), "not known")
+	require.True(t, s.Holds(at(7), clock.Add(3*time.Millisecond)), "commit times are rounded to 1/300 s")
+	require.False(t, s.Holds(at(7), clock.Add(4*time.Millisecond)))
+	s.ThroughTime = time.Time{} // stored by a release that did not ask
+	require.False(t, s.Holds(at(7), time.Time{}))
 	require.Equal(t, int64(7), s.Rows)
 	require.Equal(t, int64(2), s.Prev)
 }

@@ -116,7 +116,6 @@ type chunkTiler struct {
 	mu    sync.Mutex
 	spent time.Duration
 	wait  int64
-	bytes int64
 }
 
 // inRanges reads the chunk in sub-ranges and yields their rows in order.

@@ -70,7 +70,12 @@ func (c *column) extend(n int) []byte {
 	return c.values[at:]
 }
 
-func (c *column) grow(n int) { c.values = slices.Grow(c.values, n) }
+// grow makes room for n more bytes. The first record of a reading has no guess to go by and
+// grows by doubling: slices.Grow alone goes on in steps of a quarter, which copies a record
+// several times.
+func (c *column) grow(n int) { c.values = slices.Grow(c.values, max(n, cap(c.values), leastGrown)) }
+
+const leastGrown = 512 // bytes
 
 // added notes one value that is not NULL.
 func (c *column) added() {
