@@ -73,7 +73,10 @@ func (l LSN) Parts() (hi, lo int64) {
 }
 
 // String gives 0x and 20 upper-case hex digits. Text order is LSN order.
-func (l LSN) String() string { return string(l.AppendHex(nil)) }
+func (l LSN) String() string {
+	var buf [2 + 2*LSNSize]byte
+	return string(l.AppendHex(buf[:0]))
+}
 
 // AppendHex appends [LSN.String] to dst without allocating for it.
 func (l LSN) AppendHex(dst []byte) []byte {

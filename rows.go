@@ -98,7 +98,37 @@ func shortest(v float32) float64 {
 
 // FormatDecimal writes a decimal as plain text with exactly scale digits after
 // the point.
-func FormatDecimal(v decimal128.Num, scale int32) string { return v.ToString(scale) }
+func FormatDecimal(v decimal128.Num, scale int32) string {
+	n := int64(v.LowBits())
+	if v.HighBits() != n>>63 || n == math.MinInt64 || scale < 0 || scale > maxScale {
+		return v.ToString(scale)
+	}
+	return formatDecimal64(n, int(scale))
+}
+
+// maxScale is that of SQL Server's decimals, and of Delta's.
+const maxScale = 38
+
+// formatDecimal64 is FormatDecimal of an unscaled number of 64 bits, which most are.
+func formatDecimal64(unscaled int64, scale int) string {
+	var buf [3 + maxScale + 20]byte // sign, 0, point
+	end := len(buf)
+	rest := max(unscaled, -unscaled)
+	for digits := 0; digits <= scale || rest > 0; digits++ {
+		if digits == scale && scale > 0 {
+			end--
+			buf[end] = '.'
+		}
+		end--
+		buf[end] = byte('0' + rest%10)
+		rest /= 10
+	}
+	if unscaled < 0 {
+		end--
+		buf[end] = '-'
+	}
+	return string(buf[end:])
+}
 
 // jsonRow replaces the values that JSON has no form for.
 func jsonRow(row map[string]any) map[string]any {
@@ -114,21 +144,22 @@ func jsonRow(row map[string]any) map[string]any {
 // RowBuilder packs rows into a record of a fixed schema. It is not safe for
 // concurrent use.
 type RowBuilder struct {
-	schema  *arrow.Schema
+	fields  []arrow.Field
 	builder *array.RecordBuilder
 	append  []func(value any) error
+	null    []func()
 }
 
 // NewRowBuilder makes a builder for records of the schema. Types that Rows does
 // not produce are an error that names the column.
 func NewRowBuilder(schema *arrow.Schema, builder *array.RecordBuilder) (*RowBuilder, error) {
-	b := &RowBuilder{schema: schema, builder: builder}
-	for i, field := range schema.Fields() {
+	b := &RowBuilder{fields: schema.Fields(), builder: builder}
+	for i, field := range b.fields {
 		appendValue, err := rowAppender(builder.Field(i), field)
 		if err != nil {
 			return nil, err
 		}
-		b.append = append(b.append, appendValue)
+		b.append, b.null = append(b.append, appendValue), append(b.null, builder.Field(i).AppendNull)
 	}
 	return b, nil
 }
@@ -138,14 +169,14 @@ func NewRowBuilder(schema *arrow.Schema, builder *array.RecordBuilder) (*RowBuil
 // once per column and row.
 func (b *RowBuilder) Set(i int, value any) error {
 	if value == nil {
-		if !b.schema.Field(i).Nullable {
-			return fmt.Errorf("column %q must not be null", b.schema.Field(i).Name)
+		if !b.fields[i].Nullable {
+			return fmt.Errorf("column %q must not be null", b.fields[i].Name)
 		}
-		b.builder.Field(i).AppendNull()
+		b.null[i]()
 		return nil
 	}
 	if err := b.append[i](value); err != nil {
-		return fmt.Errorf("column %q: %w", b.schema.Field(i).Name, err)
+		return fmt.Errorf("column %q: %w", b.fields[i].Name, err)
 	}
 	return nil
 }

@@ -85,21 +85,32 @@ func (o *deltaOutput) sort(batch service.MessageBatch) ([]job, *failures) {
 	var jobs []job
 	together := map[group]int{} // index of the job that rows join
 	for i, m := range batch {
-		j, err := o.jobOf(m, i, names)
+		record, row, err := o.body(m)
 		if err != nil {
 			failed.fail(i, err)
 			continue
 		}
-		j.indexes, j.messages = []int{i}, service.MessageBatch{m}
-		if j.record == nil {
-			at, ok := together[j.group()]
-			if ok {
-				jobs[at].add(j)
-				continue
-			}
-			together[j.group()] = len(jobs)
+		to, err := names.group(i, record != nil)
+		if err != nil {
+			failed.fail(i, err)
+			continue
 		}
-		jobs = append(jobs, j)
+		at, known := together[to]
+		if !known || record != nil {
+			at = len(jobs)
+			jobs = append(jobs, job{destination: to.destination, record: record})
+		}
+		j := &jobs[at]
+		j.indexes, j.messages = append(j.indexes, i), append(j.messages, m)
+		if record != nil {
+			continue
+		}
+		together[to] = at
+		j.rows = append(j.rows, row)
+		if to.keyed && j.key == nil {
+			key := to.key
+			j.key = &key
+		}
 	}
 	return jobs, failed
 }
@@ -111,71 +122,77 @@ type group struct {
 	key   int64
 }
 
-func (j job) group() group {
-	if j.key == nil {
-		return group{destination: j.destination}
-	}
-	return group{destination: j.destination, keyed: true, key: *j.key}
-}
-
-// add takes the rows of another job in.
-func (j *job) add(other job) {
-	j.rows = append(j.rows, other.rows...)
-	j.indexes = append(j.indexes, other.indexes...)
-	j.messages = append(j.messages, other.messages...)
-}
-
 // names evaluates the fields with interpolations for the messages of one batch.
 type names struct {
-	path, appID, batchKey *service.MessageBatchInterpolationExecutor
+	path, appID name
+	batchKey    *service.MessageBatchInterpolationExecutor // nil for none
+}
+
+// name is the value of a field, which most configurations give without interpolation.
+type name struct {
+	static string
+	each   *service.MessageBatchInterpolationExecutor // nil: static
+}
+
+func nameOf(batch service.MessageBatch, field *service.InterpolatedString) name {
+	if static, ok := field.Static(); ok {
+		return name{static: static}
+	}
+	return name{each: batch.InterpolationExecutor(field)}
+}
+
+func (n name) of(i int) (string, error) {
+	if n.each == nil {
+		return n.static, nil
+	}
+	return n.each.TryString(i)
 }
 
 func (o *deltaOutput) namesOf(batch service.MessageBatch) names {
-	n := names{path: batch.InterpolationExecutor(o.cfg.path), appID: batch.InterpolationExecutor(o.cfg.appID)}
+	n := names{path: nameOf(batch, o.cfg.path), appID: nameOf(batch, o.cfg.appID)}
 	if o.cfg.batchKey != nil {
 		n.batchKey = batch.InterpolationExecutor(o.cfg.batchKey)
 	}
 	return n
 }
 
-func (o *deltaOutput) jobOf(m *service.Message, i int, names names) (j job, err error) {
-	j.record, j.rows, err = o.body(m)
-	if err != nil {
-		return job{}, err
+// group says where message i goes. Record batches have no batch key: they know what they
+// are.
+func (n names) group(i int, record bool) (g group, err error) {
+	if g.path, err = n.path.of(i); err != nil {
+		return group{}, fmt.Errorf("path: %w", err)
 	}
-	if j.path, err = names.path.TryString(i); err != nil {
-		return job{}, fmt.Errorf("path: %w", err)
+	if g.path == "" {
+		return group{}, errors.New("path is empty for this message")
 	}
-	if j.path == "" {
-		return job{}, errors.New("path is empty for this message")
-	}
-	if j.appID, err = names.appID.TryString(i); err != nil {
-		return job{}, fmt.Errorf("app_id: %w", err)
+	if g.appID, err = n.appID.of(i); err != nil {
+		return group{}, fmt.Errorf("app_id: %w", err)
 	}
 	switch {
-	case j.record != nil && j.appID == "":
-		return job{}, errors.New("record batches need the field app_id: a name for this writer that stays the same for the life of the table, for example app_id: orders-pipeline")
-	case j.record == nil && names.batchKey != nil:
-		j.key, err = names.key(i)
+	case record && g.appID == "":
+		return group{}, errors.New("record batches need the field app_id: a name for this writer that stays the same for the life of the table, for example app_id: orders-pipeline")
+	case !record && n.batchKey != nil:
+		g.keyed = true
+		g.key, err = n.key(i)
 	}
-	return j, err
+	return g, err
 }
 
-func (n names) key(i int) (*int64, error) {
+func (n names) key(i int) (int64, error) {
 	text, err := n.batchKey.TryString(i)
 	if err != nil {
-		return nil, fmt.Errorf("batch_key: %w", err)
+		return 0, fmt.Errorf("batch_key: %w", err)
 	}
 	key, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || key < 0 {
-		return nil, fmt.Errorf("batch_key is %q: want a whole number from 0 on", text)
+		return 0, fmt.Errorf("batch_key is %q: want a whole number from 0 on", text)
 	}
-	return &key, nil
+	return key, nil
 }
 
 // body says what a message is. Bloblang takes a body that it does not know for
 // null, so a message whose record batch got lost must be recognised here.
-func (o *deltaOutput) body(m *service.Message) (*mssqlcdc.RecordBatch, []map[string]any, error) {
+func (o *deltaOutput) body(m *service.Message) (*mssqlcdc.RecordBatch, map[string]any, error) {
 	if err := m.GetError(); err != nil {
 		return nil, nil, fmt.Errorf("the message failed before it came to delta_lake: %w", err)
 	}
@@ -207,7 +224,7 @@ func (o *deltaOutput) body(m *service.Message) (*mssqlcdc.RecordBatch, []map[str
 			return nil, nil, o.fatal(errors.New("changes of mssql_cdc came in format: rows, which cannot be written exactly once: " +
 				"set format: record_batch on the input (and wrap row processors in each_row), or accept doubled rows after a restart with delivery: at_least_once"))
 		}
-		return nil, []map[string]any{body}, nil
+		return nil, body, nil
 	}
 	if format == mssqlcdc.FormatRecordBatch {
 		return nil, nil, o.fatal(replaced(value))

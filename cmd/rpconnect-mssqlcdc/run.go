@@ -15,6 +15,7 @@ import (
 	"github.com/redpanda-data/benthos/v4/public/service"
 
 	mssqlcdc "github.com/mssqlcdc/rpconnect-mssqlcdc"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/cmd/rpconnect-mssqlcdc/heap"
 )
 
 // programName is how the program calls itself.
@@ -78,6 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		service.CLIOptAddCommand(doctorCommand(stdout)),
 		service.CLIOptAddCommand(reconcileCommand(stdout, stderr)),
 		service.CLIOptAddCommand(statusCommand(stdout)),
+		service.CLIOptAddCommand(seedCommand(stdout, stderr)),
 	)
 	return exitCode(stderr, code, err, state)
 }
@@ -161,11 +163,12 @@ func watch(state *mssqlcdc.RunState, stderr io.Writer) (stop func()) {
 	}
 }
 
-// tuneMemory keeps the heap near what is in use: record batches are large and
-// short-lived, so the default of twice the live heap costs memory and little else.
+// tuneMemory keeps the heap near what is in use: half of it more, or so many bytes
+// that the collector rests between two rounds where little is in use.
 func tuneMemory() {
+	const least = 24 << 20
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
+		heap.Tune(50, least)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -157,11 +156,11 @@ func (t *Table) incoming(rows []map[string]any) (*schema.Struct, error) {
 	if s == nil {
 		return Infer(rows)
 	}
-	table := s.Schema()
+	table := finderOf(s.Schema())
 	fresh := make([]map[string]any, len(rows))
 	for i, row := range rows {
 		for name, v := range row {
-			if table.Index(name) >= 0 {
+			if table.find(name) >= 0 {
 				continue
 			}
 			if fresh[i] == nil {
@@ -174,14 +173,34 @@ func (t *Table) incoming(rows []map[string]any) (*schema.Struct, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &schema.Struct{Fields: append(slices.Clone(table.Fields), inferred.Fields...)}, nil
+	return &schema.Struct{Fields: append(slices.Clone(s.Schema().Fields), inferred.Fields...)}, nil
+}
+
+// finder finds the columns of a schema by name, ignoring case. It remembers how rows
+// spell them, which is the same way in most. It is not safe for concurrent use.
+type finder struct {
+	schema *schema.Struct
+	known  map[string]int
+}
+
+func finderOf(s *schema.Struct) finder { return finder{schema: s, known: map[string]int{}} }
+
+// find is the index of the column, -1 if there is none.
+func (f finder) find(name string) int {
+	at, ok := f.known[name]
+	if !ok {
+		at = f.schema.Index(name)
+		f.known[name] = at
+	}
+	return at
 }
 
 func undeclared(rows []map[string]any, declared *schema.Struct) error {
 	var errs []error
+	columns := finderOf(declared)
 	for i, row := range rows {
 		for name := range row {
-			if declared.Index(name) < 0 {
+			if columns.find(name) < 0 {
 				errs = append(errs, &RowError{Row: i, Err: fmt.Errorf("column %q is not among the declared ones: declare it or take it out with a mapping", name)})
 				break
 			}
@@ -308,24 +327,24 @@ func packAll(rows []map[string]any, s *schema.Struct) (arrow.RecordBatch, error)
 	if err != nil {
 		return nil, &RowError{Err: err}
 	}
-	index := make(map[string]int, len(s.Fields))
-	for i, f := range s.Fields {
-		index[strings.ToLower(f.Name)] = i
-	}
+	columns := finderOf(s)
 	values := make([]any, len(s.Fields))
 	for i, row := range rows {
-		if err := packRow(row, index, values, packer); err != nil {
+		if err := packRow(row, columns, values, packer); err != nil {
 			return nil, &RowError{Row: i, Err: err}
 		}
 	}
 	return packer.NewRecord(), nil
 }
 
-func packRow(row map[string]any, index map[string]int, values []any, packer *mssqlcdc.RowBuilder) (err error) {
+func packRow(row map[string]any, columns finder, values []any, packer *mssqlcdc.RowBuilder) (err error) {
 	clear(values)
 	for name, v := range row {
-		at, ok := index[strings.ToLower(name)]
-		if !ok || v == nil {
+		if v == nil {
+			continue
+		}
+		at := columns.find(name)
+		if at < 0 {
 			continue
 		}
 		if values[at] != nil {
@@ -346,17 +365,20 @@ func packRow(row map[string]any, index map[string]int, values []any, packer *mss
 // present is the schema of the columns that some row has a value for, and the
 // first column if there is none.
 func present(rows []map[string]any, s *schema.Struct) *schema.Struct {
-	some := map[string]bool{}
+	columns, some := finderOf(s), make([]bool, len(s.Fields))
 	for _, row := range rows {
 		for name, v := range row {
-			if v != nil {
-				some[strings.ToLower(name)] = true
+			if v == nil {
+				continue
+			}
+			if at := columns.find(name); at >= 0 {
+				some[at] = true
 			}
 		}
 	}
 	out := &schema.Struct{}
 	for i, f := range s.Fields {
-		if some[strings.ToLower(f.Name)] || !f.Nullable || i == len(s.Fields)-1 && len(out.Fields) == 0 {
+		if some[i] || !f.Nullable || i == len(s.Fields)-1 && len(out.Fields) == 0 {
 			out.Fields = append(out.Fields, f)
 		}
 	}

@@ -28,7 +28,7 @@ var (
 )
 
 // badSeeds have found an error once.
-func badSeeds() []uint64 { return nil }
+func badSeeds() []uint64 { return []uint64{4300191874535294828} }
 
 // P-01: random tables, keys and settings; transactions, captures of a part of them, DDL,
 // capture instances that come and go, clean-up, faults of the server and of the store, and
