@@ -43,7 +43,7 @@ input:
 output:
   delta_lake:
     path: mem://${! if this.id <= 20 { "low" } else { "high" } }
-    batching: { count: 10, period: 50ms }
+    batching: { count: 5, period: 1m }
 `)
 	low, high := readRows(t, b.lake.plain("mem://low")), readRows(t, b.lake.plain("mem://high"))
 	require.Len(t, low, 20)
@@ -52,10 +52,10 @@ output:
 	require.Equal(t, int64(21), high[0]["id"])
 	require.Equal(t, 10.5, high[0]["half"])
 	require.Equal(t, float64(20), b.count.get("delta_lake_rows_total{low}"))
-	require.Equal(t, float64(2), b.count.get("delta_lake_commits_total{low}"))
+	require.Equal(t, float64(4), b.count.get("delta_lake_commits_total{low}"))
 	table, err := delta.Open(t.Context(), b.lake.plain("mem://low"), delta.Options{})
 	require.NoError(t, err)
-	require.Equal(t, int64(2), table.Snapshot().Version(), "a commit per batch and table")
+	require.Equal(t, int64(4), table.Snapshot().Version(), "a commit per batch and table")
 }
 
 func TestADeclaredSchema(t *testing.T) {
