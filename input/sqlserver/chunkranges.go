@@ -95,8 +95,7 @@ func (s *subchunkSizes) set(instance string, rows int64) {
 type subchunk struct {
 	from, to Bound
 	rows     int64 // that it was made to have; 0 of the last
-	batches  chan fetch.Batch
-	complete bool // set before batches is closed: every row went in
+	pipe
 }
 
 // chunkTiler hands out sub-ranges in key order. A slot is held for each sub-range that was claimed and not yet consumed.
@@ -132,7 +131,7 @@ func (r *chunkReading) inRanges(ctx context.Context, conn *sql.Conn, expressions
 	for range workers - 1 {
 		group.Go(func() error { return t.help(ctx) })
 	}
-	consumed := t.consume(ctx, yield)
+	consumed := consume(ctx, t.order, t.slots, func(batch fetch.Batch) error { return t.r.accept(batch, yield) })
 	close(t.halted)
 	// Workers stop at their next batch, which keeps their connections. One that waits for the server is cancelled.
 	impatient := time.AfterFunc(haltGrace, cancel)
@@ -271,7 +270,7 @@ func (t *chunkTiler) take(ctx context.Context, conn *sql.Conn) (*subchunk, error
 		return nil, nil
 	}
 	r := t.r
-	s := &subchunk{from: t.from, to: r.request.To, batches: make(chan fetch.Batch, subchunkParts)}
+	s := &subchunk{from: t.from, to: r.request.To, pipe: pipe{batches: make(chan fetch.Batch, subchunkParts)}}
 	rows := r.client.subchunks.of(r.instance(), r.limits.PartRows)
 	bound, err := r.splitBound(ctx, onConn(conn), t.from, rows)
 	if err != nil {
@@ -333,43 +332,4 @@ func (t *chunkTiler) read(ctx context.Context, conn *sql.Conn, s *subchunk) erro
 		sizes.learn(t.r.instance(), s.rows, max(float64(rows)/float64(limits.PartRows), float64(size)/float64(limits.PartBytes)))
 	}
 	return nil
-}
-
-// consume takes the rows of the sub-ranges in order.
-func (t *chunkTiler) consume(ctx context.Context, yield func(Part, error) bool) error {
-	for {
-		select {
-		case s, ok := <-t.order:
-			if !ok {
-				return nil
-			}
-			if err := t.drain(ctx, s, yield); err != nil {
-				return err
-			}
-			<-t.slots
-		case <-ctx.Done():
-			return errWorker
-		}
-	}
-}
-
-// drain takes the rows of one sub-range.
-func (t *chunkTiler) drain(ctx context.Context, s *subchunk, yield func(Part, error) bool) error {
-	for {
-		select {
-		case batch, ok := <-s.batches:
-			switch {
-			case ok:
-				if err := t.r.accept(batch, yield); err != nil {
-					return err
-				}
-			case s.complete:
-				return nil
-			default:
-				return errWorker
-			}
-		case <-ctx.Done():
-			return errWorker
-		}
-	}
 }

@@ -45,7 +45,7 @@ func (r *reading) inRanges(ctx context.Context, yield func(Part, error) bool) er
 		for range r.limits.Ranges - 1 {
 			group.Go(func() error { return r.helper(ctx, t) })
 		}
-		consumed := r.consume(ctx, t, yield)
+		consumed := consume(ctx, t.order, t.tokens, func(batch fetch.Batch) error { return r.accept(batch, yield) })
 		t.halt()
 		// Workers stop at their next batch, which keeps their connections. One that waits for the server is cancelled.
 		impatient := time.AfterFunc(haltGrace, cancel)
@@ -123,52 +123,12 @@ func (c *Client) ownWaits(ctx context.Context, conn *sql.Conn) (int64, error) {
 	return waits, err
 }
 
-// consume takes the rows of the sub-ranges in order.
-func (r *reading) consume(ctx context.Context, t *tiler, yield func(Part, error) bool) error {
-	for {
-		select {
-		case s, ok := <-t.order:
-			if !ok {
-				return nil
-			}
-			if err := r.drain(ctx, s, yield); err != nil {
-				return err
-			}
-			<-t.tokens
-		case <-ctx.Done():
-			return errWorker
-		}
-	}
-}
-
-// drain takes the rows of one sub-range.
-func (r *reading) drain(ctx context.Context, s *stream, yield func(Part, error) bool) error {
-	for {
-		select {
-		case batch, ok := <-s.batches:
-			switch {
-			case ok:
-				if err := r.accept(batch, yield); err != nil {
-					return err
-				}
-			case s.complete:
-				return nil
-			default:
-				return errWorker
-			}
-		case <-ctx.Done():
-			return errWorker
-		}
-	}
-}
-
 // stream is one sub-range on its way.
 type stream struct {
 	from, to mssqlcdc.LSN
 	step     int64
 	full     bool // it spans the whole step, not only what was left of the window
-	batches  chan fetch.Batch
-	complete bool // set before batches is closed: every row went in
+	pipe
 }
 
 // tiler hands out sub-ranges in LSN order. A token is held for each sub-range that was claimed and not yet consumed.
@@ -240,7 +200,7 @@ func (t *tiler) take(ctx context.Context, conn *sql.Conn) (*stream, error) {
 		return nil, nil
 	}
 	end := t.r.request.Plan.Window.End
-	s := &stream{from: t.next, to: end, step: t.r.pace.next(), batches: make(chan fetch.Batch, t.r.client.queued())}
+	s := &stream{from: t.next, to: end, step: t.r.pace.next(), pipe: pipe{batches: make(chan fetch.Batch, t.r.client.queued())}}
 	bound, full, err := t.bound(ctx, conn, s.from, end, s.step)
 	if err != nil {
 		return nil, err
