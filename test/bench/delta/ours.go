@@ -15,6 +15,7 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/merge"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/replay"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/file"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/bench/tables"
 )
 
 // commitRuns is how many commits a commit case makes: fewer than the commits between checkpoints.
@@ -169,7 +170,7 @@ func benchStream(encodings data.Encodings) func(context.Context, options) (measu
 // cloned makes a table with a prepared log and opens it.
 func cloned(ctx context.Context, dir, name string, log synthetic) (*delta.Table, error) {
 	path := filepath.Join(dir, name+"-"+engineOurs)
-	if err := clone(filepath.Join(dir, log.name()), path); err != nil {
+	if err := tables.Clone(filepath.Join(dir, log.name()), path); err != nil {
 		return nil, err
 	}
 	return openTable(ctx, path)
@@ -286,7 +287,7 @@ func benchOpen(log synthetic) func(context.Context, options) (measure, error) {
 func benchMerge(rows int, strategy merge.Strategy) func(context.Context, options) (measure, error) {
 	return func(ctx context.Context, o options) (measure, error) {
 		path := filepath.Join(o.dir, "merge-"+engineOurs)
-		if err := clone(filepath.Join(o.dir, mergeTable), path); err != nil {
+		if err := tables.Clone(filepath.Join(o.dir, mergeTable), path); err != nil {
 			return measure{}, err
 		}
 		in, err := loadBatch(sourcePath(o.dir, rows))

@@ -170,23 +170,3 @@ func oneRow(ctx context.Context, table *delta.Table) (action.Add, error) {
 	}
 	return adds[0], table.Discard(ctx, adds)
 }
-
-// clone makes a table with the files of another by hard links: no file of a table ever changes.
-func clone(from, to string) error {
-	if err := os.RemoveAll(to); err != nil {
-		return err
-	}
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			return os.MkdirAll(filepath.Join(to, rel), 0o777)
-		}
-		return os.Link(path, filepath.Join(to, rel))
-	})
-}

@@ -20,6 +20,7 @@ import (
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/merge"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/output/delta/store/file"
 	"github.com/mssqlcdc/rpconnect-mssqlcdc/processor/silver"
+	"github.com/mssqlcdc/rpconnect-mssqlcdc/test/bench/tables"
 )
 
 // applier builds a silver table from a table of changes. Nothing works in the background, so that what is measured is what was asked for.
@@ -113,7 +114,7 @@ func runCase(ctx context.Context, o options) error {
 
 func (c benchCase) run(ctx context.Context, o options) (m measure, err error) {
 	target := filepath.Join(o.dir, c.name+"-ours")
-	if err := clone(filepath.Join(o.dir, c.bronze+"-"+silverName(c.strategy)), target); err != nil {
+	if err := tables.Clone(filepath.Join(o.dir, c.bronze+"-"+silverName(c.strategy)), target); err != nil {
 		return m, err
 	}
 	if o.profile != "" {
@@ -172,24 +173,4 @@ func answer(ctx context.Context, dir string) (rows [2]int64, err error) {
 		}
 	}
 	return rows, table.Close(ctx)
-}
-
-// clone makes a table with the files of another by hard links: no file of a table ever changes.
-func clone(from, to string) error {
-	if err := os.RemoveAll(to); err != nil {
-		return err
-	}
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			return os.MkdirAll(filepath.Join(to, rel), 0o777)
-		}
-		return os.Link(path, filepath.Join(to, rel))
-	})
 }
