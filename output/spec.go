@@ -92,7 +92,7 @@ func targetFields() []*service.ConfigField {
 			Example("0x0000002A000001F80003").
 			Advanced(),
 		service.NewProcessorListField(doFieldAfterCommit).
-			Description("Processors that run on a message whose window was committed, or was in the table already; the place for `finalize`. They run one by one. The first error on a message ends the chain and fails the write, and the window, sent again, is skipped and runs them again. What they make of the message is dropped.").
+			Description("Processors that run on a message whose window was committed, or was in the table already; the place for `finalize` and `apply_changes`, in this order. They run one by one. The first error on a message ends the chain and fails the write, and the window, sent again, is skipped and runs them again. What they make of the message is dropped.").
 			Default([]any{}).
 			Example([]any{map[string]any{"finalize": map[string]any{"control_path": "/data/lake/control", "granularity": "hour"}}}),
 	}
